@@ -16,8 +16,9 @@ use crate::progress::Progress;
 
 /// The program around a command.
 pub struct App {
+    /// The output of the command.
     pub out: Arc<Output>,
-    /// What operations are given; their events go to `out`.
+    /// The environment of operations; their events go to `out`.
     pub env: Arc<Env>,
     terminal: Arc<Terminal>,
 }
@@ -29,7 +30,7 @@ struct Terminal {
     interrupt: Interrupt,
     /// Whether signals are handled already.
     signals: AtomicBool,
-    /// Whether the reader of the output went away before a plan was shown.
+    /// Whether stdout was closed before a plan was shown.
     closed: AtomicBool,
 }
 
@@ -58,7 +59,7 @@ impl Events for Terminal {
             }
             let stderr = stderr.lock();
             if let (Ok(mut stderr), false) = (stderr, quiet) {
-                // There is nowhere to tell that stderr is gone.
+                // If stderr is closed, the message cannot be shown.
                 let _ = stderr
                     .write_all(b"stopping after the request under way; Ctrl-C to stop at once\n");
             }
@@ -87,7 +88,7 @@ impl Events for Terminal {
 }
 
 impl App {
-    /// The machine's own streams and clock.
+    /// An app with the streams and the clock of the process.
     #[must_use]
     pub fn new(flags: &GlobalArgs) -> Self {
         let interrupt = Interrupt::default();
@@ -105,32 +106,31 @@ impl App {
         Self { out, env, terminal }
     }
 
-    /// Whether an operation ended because the reader of its plan went away.
+    /// Whether an operation ended because stdout was closed before its plan was shown.
     #[must_use]
     pub fn output_closed(&self) -> bool {
         self.terminal.closed.load(Ordering::Relaxed)
     }
 
-    /// Lets Ctrl-C and SIGTERM end the clock's waits instead of the process.
-    /// For commands that have something to finish; the second signal ends the
-    /// process all the same.
+    /// From now on Ctrl-C and SIGTERM end the waits of the clock instead of the process, so that a
+    /// command can finish its current step. A second Ctrl-C ends the process.
     pub fn catch_interrupts(&self) {
         self.terminal.catch_interrupts();
     }
 
-    /// Lets SIGTERM and Ctrl-C interrupt the clock and ring `bell`, and SIGHUP set
-    /// `reload` and ring it, for a program that runs on.
-    pub fn catch_signals(&self, bell: &Waker, reload: &Arc<AtomicBool>) {
+    /// For a long-running command: SIGTERM and Ctrl-C interrupt the clock and wake `waker`; SIGHUP
+    /// sets `reload` and wakes it.
+    pub fn catch_signals(&self, waker: &Waker, reload: &Arc<AtomicBool>) {
         self.terminal.signals.store(true, Ordering::SeqCst);
-        let (interrupt, rung) = (self.terminal.interrupt.clone(), bell.clone());
+        let (interrupt, woken) = (self.terminal.interrupt.clone(), waker.clone());
         let stop = move || {
             interrupt.raise();
-            rung.wake();
+            woken.wake();
         };
-        let (again, rung) = (Arc::clone(reload), bell.clone());
+        let (again, woken) = (Arc::clone(reload), waker.clone());
         let reload = move || {
             again.store(true, Ordering::SeqCst);
-            rung.wake();
+            woken.wake();
         };
         if let Err(error) = signals::on_signals(stop, reload) {
             self.out.warn(format_args!("signals are not heeded: {error}"));
@@ -138,7 +138,7 @@ impl App {
     }
 }
 
-/// What the process's streams and environment are.
+/// The properties of the process's streams and environment.
 #[must_use]
 pub fn surroundings() -> TerminalInfo {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -152,7 +152,7 @@ pub fn surroundings() -> TerminalInfo {
     }
 }
 
-/// The columns of `COLUMNS` or of the terminal, else 80. A table needs a few.
+/// The columns by the variable `COLUMNS` or the terminal, else 80; at least 40, for tables.
 fn width() -> u16 {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || {

@@ -1,5 +1,4 @@
-//! The command line as a whole: the list of commands.
-//! What a command takes stands in its own file.
+//! The whole command line: the list of commands. The arguments of a command are in its own file.
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
@@ -33,13 +32,17 @@ Exit codes:
   limit   11 locked   64 usage   130 interrupted"
 )]
 pub struct Cli {
+    /// The command with its arguments.
     #[command(subcommand)]
     pub command: Command,
+    /// The flags of every command.
     #[command(flatten)]
     pub global: GlobalArgs,
 }
 
-/// The commands, in the order in which a newcomer meets them.
+/// The commands, in the order in which a new user needs them.
+// A doc comment on a variant would replace the command's own help.
+#[allow(missing_docs)]
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Init(init::Args),
@@ -74,7 +77,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The log that this command writes: what `-v` asks for, and the daemon's own.
+    /// The log of this command: none without `-v`, except for the daemon.
     #[must_use]
     pub fn log(&self, flags: &GlobalArgs) -> Log {
         let (least, format) = match self {
@@ -86,9 +89,9 @@ impl Command {
     }
 }
 
-/// The command line with everything in it, for help, completions and pages.
+/// The complete command line, for help, completions and man pages.
 #[must_use]
 pub fn command_line() -> clap::Command {
-    // `help` is for who types it; pages and completions need no second tree of commands.
+    // The `help` subcommand would repeat all commands in pages and completions.
     Cli::command().disable_help_subcommand(true)
 }

@@ -1,4 +1,4 @@
-//! From the arguments to a command, and from what came of it to an exit code.
+//! Runs the command of the arguments, and turns its result into an exit code.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -32,7 +32,7 @@ fn run(cli: Cli) -> Exit {
             return Exit::Done;
         }
         app.out.failure(&failure);
-        // What could not be written just now cannot be written any better here.
+        // A second failure to write is ignored.
         let _ = app.out.finish();
         Exit::from(failure.kind)
     })
@@ -73,14 +73,14 @@ fn dispatch(command: Command, app: &Arc<App>) -> Result<Exit, CliError> {
     }
 }
 
-/// Prints help, the version, or what is wrong with the arguments.
+/// Prints help, the version, or the error in the arguments.
 fn explain(error: &clap::Error, arguments: &[OsString]) -> Exit {
     let around = app::surroundings();
     let terminal = if error.use_stderr() { around.stderr_terminal } else { around.stdout_terminal };
     let styled = error.render();
     let text =
         if terminal && !around.no_color { styled.ansi().to_string() } else { styled.to_string() };
-    // Where the reader is gone, the exit code has still its meaning.
+    // If the stream is closed, the exit code stays valid.
     if !error.use_stderr() {
         let _ = std::io::stdout().write_all(text.as_bytes());
         return Exit::Done;
@@ -92,12 +92,12 @@ fn explain(error: &clap::Error, arguments: &[OsString]) -> Exit {
     Exit::Usage
 }
 
-/// Whether `--json` was given, as far as broken arguments tell.
+/// Whether invalid arguments contain `--json`.
 fn asks_for_json(arguments: &[OsString]) -> bool {
     arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json")
 }
 
-/// clap's text as a failure: its first paragraph is what is wrong.
+/// clap's text as an error: its first paragraph is the message.
 fn usage(text: &str) -> CliError {
     let first = text.split("\n\n").next().unwrap_or_default().trim();
     let message = first.strip_prefix("error: ").unwrap_or(first);

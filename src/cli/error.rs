@@ -1,4 +1,4 @@
-//! Why a command failed, as people and programs read it.
+//! The error of a command, as text and as JSON.
 
 use std::fmt::Display;
 use std::io;
@@ -21,7 +21,7 @@ pub enum CliErrorKind {
 }
 
 impl CliErrorKind {
-    /// The word for it in JSON.
+    /// The name of the kind in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl CliError {
         Self { kind: kind.into(), message, details: Vec::new(), hint: None }
     }
 
-    /// The same failure, with words of [`hints`].
+    /// The same failure, with a hint from [`hints`].
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
@@ -72,7 +72,7 @@ impl CliError {
         Self { details: details.into_iter().collect(), ..self }
     }
 
-    /// The failure as the one document of `--json`.
+    /// The JSON document of the failure, for `--json`.
     #[must_use]
     pub fn document(&self) -> Value {
         let Self { kind, message, details, hint } = self;
@@ -92,7 +92,8 @@ impl From<OpError> for CliError {
 }
 
 impl From<io::Error> for CliError {
-    /// A failure to write our own output; other errors of files name the file.
+    /// The error of a failure to write to stdout. Errors of files are made elsewhere, with the
+    /// path.
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(CliErrorKind::Closed, "the output was closed");
@@ -101,7 +102,7 @@ impl From<io::Error> for CliError {
     }
 }
 
-/// What an operation does not wrap fails as in an operation.
+/// Converts errors that no operation has wrapped as operations do.
 macro_rules! as_in_operations {
     ($($error:ty),*) => {
         $(impl From<$error> for CliError {

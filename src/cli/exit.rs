@@ -5,17 +5,17 @@ use std::process::ExitCode;
 use super::{CliError, CliErrorKind};
 use crate::ops::OpErrorKind;
 
-/// How the program ends. The numbers are part of the interface.
+/// The exit codes. The numbers are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
     /// Done, or nothing to do.
     Done = 0,
+    /// Failed for a reason without a code of its own.
     Failed = 1,
-    /// There are changes, and somebody asked for a code that says so.
+    /// There are changes, and a flag asked for this code.
     Changes = 2,
-    /// A resource was not read, some steps were refused, or the API cannot do
-    /// a part of the input.
+    /// A resource was not read, some steps were refused, or the API cannot do a part of the input.
     Partial = 3,
     /// A stale plan or a conflict; nothing was written.
     Stale = 4,
@@ -27,30 +27,30 @@ pub enum Exit {
     Unauthorised = 7,
     /// Stopped at a limit of time or requests; resumable.
     Stopped = 8,
-    /// The account is locked by another process.
+    /// Another process holds the account's lock.
     Locked = 11,
+    /// The command line is invalid.
     Usage = 64,
     /// Interrupted; resumable.
     Interrupted = 130,
 }
 
-/// The result of a command that did not fail, as far as its exit code tells it.
+/// The result of a command that did not fail, from which its exit code follows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CommandResult {
-    /// How many writes have an unknown outcome and need `resolve`.
+    /// The number of writes of unknown outcome, which need `resolve`.
     pub unknown: u64,
-    /// Others changed the records that the steps were planned for, and nothing was
-    /// written.
+    /// Others changed the records that the steps were planned for, and nothing was written.
     pub stale: bool,
-    /// How much of the input is not carried out or not read: resources, steps that
-    /// were refused, skipped or not sent, and everything that the API cannot do.
+    /// The number of parts of the input that were not executed or not read: resources, steps that
+    /// were refused, skipped or not sent, and changes that the API cannot make.
     pub missing: u64,
-    /// There are changes, and a flag asks for a code that says so.
+    /// There are changes, and a flag asked for an exit code for that.
     pub changes: bool,
 }
 
 impl CommandResult {
-    /// The command did everything, or not.
+    /// The result of a command that did all of its work (`complete`), or only a part.
     #[must_use]
     pub const fn complete(complete: bool) -> Self {
         Self { unknown: 0, stale: false, missing: !complete as u64, changes: false }
@@ -58,8 +58,8 @@ impl CommandResult {
 }
 
 impl Exit {
-    /// The exit code of every command, and the only place that decides it. The
-    /// table in `docs/json.md` says the same.
+    /// The exit code of every command. Only this function decides it; the table in `docs/json.md`
+    /// describes it.
     #[must_use]
     pub const fn of(result: Result<CommandResult, OpErrorKind>) -> Self {
         match result {
@@ -87,8 +87,8 @@ impl Exit {
         }
     }
 
-    /// The code for both: an interrupt outweighs everything, a failure outweighs
-    /// what is partial, and that what is done.
+    /// The more severe of two codes: interrupted, then any failure, then partial, then done. Of two
+    /// failures, `self`.
     #[must_use]
     pub const fn or_worse(self, other: Self) -> Self {
         match (self, other) {
@@ -99,11 +99,10 @@ impl Exit {
         }
     }
 
-    /// This code, after the result was printed. A closed output (`| head`)
-    /// does not change what happened.
+    /// This code, after the result was printed. A closed output (`| head`) does not change it.
     ///
     /// # Errors
-    /// When the output could not be written for another reason.
+    /// If the output cannot be written for another reason.
     pub fn after(self, printed: Result<(), CliError>) -> Result<Self, CliError> {
         match printed {
             Ok(()) | Err(CliError { kind: CliErrorKind::Closed, .. }) => Ok(self),

@@ -1,10 +1,10 @@
-//! The flags that every command takes, and what they choose between.
+//! The flags of every command, and their values.
 
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
 
-/// The flags that every command takes.
+/// The flags of every command.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
@@ -48,10 +48,11 @@ pub struct GlobalArgs {
     pub color: ColorChoice,
 }
 
-// The choices have no help of their own: it would double the length of every
+// The variants have no doc comments: clap would print them, which would double the length of every
 // command's help.
 
 /// How progress is shown.
+#[allow(missing_docs)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ProgressChoice {
     // Bars on a terminal, lines elsewhere.
@@ -64,6 +65,7 @@ pub enum ProgressChoice {
 }
 
 /// Whether colours are used.
+#[allow(missing_docs)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ColorChoice {
     // On a terminal, unless NO_COLOR is set.
@@ -73,17 +75,19 @@ pub enum ColorChoice {
     Never,
 }
 
-/// A log: how much it tells, and how.
+/// The level and the format of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Log {
-    /// 0: nothing; 1: warnings; 2: what happens; 3: decisions; 4: requests; 5: their content.
+    /// 0: nothing; 1: warnings; 2: events; 3: decisions; 4: requests; 5: their content.
     pub level: u8,
-    /// Where there is a file, stderr gets no log.
+    /// With a log file, write no log to stderr.
     pub quiet: bool,
+    /// The format of its lines.
     pub format: LogFormat,
 }
 
-/// How the lines of a log are written.
+/// The format of the lines of a log.
+#[allow(missing_docs)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum LogFormat {
     #[default]

@@ -1,4 +1,4 @@
-//! The words of every hint: what to do about a failure, with the command or the flag to type.
+//! The text of every hint: what to do about a failure, with the command or the flag to type.
 
 use std::borrow::Cow;
 
@@ -6,30 +6,42 @@ use crate::api::error::ApiErrorKind;
 use crate::model::{RecordKey, Resource};
 use crate::ops::NextStep;
 
+/// For several configured names of the same account.
 pub const REMOVE_OTHER_NAMES: &str = "remove all but one of them from the configuration";
+/// For an invalid command line.
 pub const LIST_COMMANDS: &str = "`linkvault --help` lists the commands";
+/// For an unknown fault of the sandbox.
 pub const LIST_FAULTS: &str = "`linkvault sandbox --fault list` lists them";
+/// For an address that cannot be listened on.
 pub const LISTEN_ELSEWHERE: &str = "name another address with --listen";
+/// For a missing or short token of the web UI.
 pub const MAKE_TOKEN: &str = "`openssl rand -hex 32 > page.token` makes a token";
+/// For a password that cannot be asked for without a terminal.
 pub const NAME_PASSWORD_FILE: &str = "name a file that holds it with --password-file";
+/// For mistakes in the configuration when the daemon starts.
 pub const FIX_CONFIG_AND_START: &str =
     "fix the configuration and start the daemon again; nothing was done";
+/// For a daemon without schedules.
 pub const ADD_SCHEDULE: &str = "write `schedule = \"0 3 * * *\"` below [defaults] or below the \
                                 accounts to back up; `linkvault init` adds an account";
+/// For a second daemon with the same home folder.
 pub const STOP_OTHER_DAEMON: &str =
     "stop it first, or give this daemon its own folder with LINKVAULT_HOME";
+/// For `init` without a terminal and without the needed flags.
 pub const INIT_WITH_FLAGS: &str =
     "run `linkvault init NAME --url https://links.example.com --key-env LINKS_KEY`";
 
+/// The hint for a record that a state lacks.
 pub fn list_records(account: &str, resource: Resource) -> String {
     format!("`linkvault show {account} {resource}` lists them")
 }
 
+/// The hint for a record that the newest snapshot lacks and that may have existed before.
 pub fn show_history(account: &str, resource: Resource, key: &RecordKey) -> String {
     format!("`linkvault log {account} {resource} {key}` shows whether it ever existed")
 }
 
-/// The words of `next`.
+/// The text of `next`.
 #[must_use]
 pub fn hint(next: &NextStep) -> Cow<'static, str> {
     Cow::Borrowed(match next {

@@ -1,6 +1,6 @@
-//! The log of `-v` and of the daemon: our own modules' events, to stderr and to `--log-file`.
-//! No secret gets into it: what comes from outside was redacted at its door, and a key
-//! prints a placeholder. Control characters are written as escapes.
+//! The log of `-v` and of the daemon: events of our own modules, to stderr and to `--log-file`. It
+//! contains no secrets: responses are redacted when they arrive, and a key prints a placeholder.
+//! Control characters are written as escapes.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,10 +22,10 @@ use crate::escaped::{Escaped, EscapedJson};
 use crate::files::append_private;
 use crate::ops::error_sources::cannot_write;
 
-/// Starts the log, if any is wanted.
+/// Starts the log, if there is one.
 ///
 /// # Errors
-/// When `file` cannot be written.
+/// If `file` cannot be written.
 pub(super) fn start(log: Log, stream: ErrorStream, file: Option<&Path>) -> Result<(), CliError> {
     let file = file.map(|path| append_private(path).map_err(|error| cannot_write(path, &error)));
     let file = file.transpose()?;
@@ -36,7 +36,7 @@ pub(super) fn start(log: Log, stream: ErrorStream, file: Option<&Path>) -> Resul
     let on_stderr = (log.level > 0 && !quiet).then(|| {
         let lines =
             layer(log.format, move || Escaping { inner: stream.clone(), format: log.format });
-        // What was said to a person stands on stderr already.
+        // Messages for people are on stderr already.
         lines.with_filter(
             targets(log.level).with_target(SAID, tracing::level_filters::LevelFilter::OFF),
         )
@@ -47,7 +47,7 @@ pub(super) fn start(log: Log, stream: ErrorStream, file: Option<&Path>) -> Resul
             layer(log.format, move || Escaping { inner: Arc::clone(&file), format: log.format });
         lines.with_filter(targets(log.level.max(DECISIONS)))
     });
-    // A second start (in one process, so in tests) keeps the first.
+    // A second start in the same process, as in tests, keeps the first log.
     let _ = tracing_subscriber::registry().with(on_stderr).with(in_file).try_init();
     Ok(())
 }
@@ -55,7 +55,8 @@ pub(super) fn start(log: Log, stream: ErrorStream, file: Option<&Path>) -> Resul
 /// The level of one `-v`.
 pub const DECISIONS: u8 = 3;
 
-/// What is logged at a level. Other crates stay silent: what they would log is not in our hands.
+/// The events that are logged at a level. Other crates are not logged, because their events are not
+/// redacted.
 fn targets(level: u8) -> Targets {
     let (ours, wire) = match level {
         0 | 1 => (Level::WARN, Level::WARN),
@@ -81,7 +82,7 @@ where
     }
 }
 
-/// A writer of whole lines without control characters in them.
+/// A writer of complete lines, in which control characters are escaped.
 struct Escaping<W> {
     inner: W,
     format: LogFormat,
@@ -104,7 +105,7 @@ impl<W: WriteLine> Write for Escaping<W> {
     }
 }
 
-/// Where lines go, each in one piece.
+/// Writes each line in one call.
 trait WriteLine {
     fn write_line(&mut self, line: &[u8]) -> io::Result<()>;
 }

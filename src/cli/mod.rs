@@ -1,5 +1,5 @@
-//! The command line. `args` declares it, each command has a file in
-//! `commands`, and [`Output`] is the only thing that prints.
+//! The command line. `args` declares it, each command has a file in `commands`, and only [`Output`]
+//! prints.
 //!
 //! To add a command: a file in `commands` with `Args` and
 //! `run(args, &App) -> Result<Exit, CliError>`, a variant in [`args::Command`],

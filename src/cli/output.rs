@@ -1,8 +1,8 @@
-//! The only place that prints. It is wired once, from the global flags and the
-//! streams, and every command writes through it.
+//! The only module that prints. Every command writes through one [`Output`], made from the global
+//! flags and the streams.
 //!
-//! What goes where: the answer to stdout (text, or one JSON document); what
-//! accompanies it (notes, warnings, questions, progress, logs) to stderr.
+//! The result of a command goes to stdout, as text or as one JSON document; notes, warnings,
+//! questions, progress and logs go to stderr.
 
 use std::fmt::{Arguments, Display};
 use std::io::{self, BufRead, Write};
@@ -19,8 +19,7 @@ use super::{CliError, CliErrorKind, OpErrorKind, hints};
 use crate::escaped::{Escaped, EscapedJson, EscapedLines};
 use crate::ops::{NextStep, OpError};
 
-/// Stderr, shared between messages, logs and progress bars: a line
-/// first moves the bars out of its way.
+/// Stderr, shared by messages, logs and progress bars. Hides the bars while it writes a line.
 #[derive(Clone)]
 pub struct ErrorStream {
     stream: Arc<Mutex<Box<dyn Write + Send>>>,
@@ -43,28 +42,39 @@ impl Write for ErrorStream {
     }
 }
 
-/// What the streams are, found out once.
+/// The properties of the streams, determined at the start.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TerminalInfo {
+    /// Whether stdin is a terminal, so that questions can be asked.
     pub stdin_terminal: bool,
+    /// Whether stdout is a terminal.
     pub stdout_terminal: bool,
+    /// Whether stderr is a terminal that can redraw lines.
     pub stderr_terminal: bool,
-    /// `NO_COLOR` is set, or the terminal knows no colours.
+    /// `NO_COLOR` is set, or the terminal has no colours.
     pub no_color: bool,
-    /// Columns; 80 where nothing tells.
+    /// The width in columns; 80 if unknown.
     pub width: u16,
 }
 
-/// A meaning that colour can carry. Nothing is told by colour alone.
+/// A meaning that a colour shows. The text alone always says the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
+    /// The word `error:`.
     Error,
+    /// The word `warning:`.
     Warning,
+    /// The word `hint:`, and assignments in a plan.
     Hint,
+    /// A record that is created or was added.
     Added,
+    /// A record that is deleted or was removed.
     Removed,
+    /// A record that is updated or has changed.
     Changed,
+    /// Bold text.
     Strong,
+    /// Dimmed text.
     Faint,
 }
 
@@ -86,19 +96,23 @@ impl Paint {
     }
 }
 
-/// The log's name for what stderr shows anyway.
+/// The target of log events for messages that stderr shows already.
 pub const SAID: &str = "said";
 
-/// How progress is shown, decided.
+/// How progress is shown, from the flags and the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgressMode {
+    /// Bars that are redrawn.
     Bars,
+    /// Lines of text.
     Lines,
+    /// One JSON object a line.
     Json,
+    /// Only warnings.
     Silent,
 }
 
-/// Where a command writes.
+/// The output of a command: stdout and stderr.
 pub struct Output {
     stdout: Mutex<Box<dyn Write + Send>>,
     stderr: ErrorStream,
@@ -113,7 +127,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Wires the streams as the global flags say.
+    /// An output to these streams, with the global flags.
     #[must_use]
     pub fn new(
         stdout: Box<dyn Write + Send>,
@@ -140,25 +154,26 @@ impl Output {
         }
     }
 
-    /// Whether the answer is to be a JSON document.
+    /// Whether the result is a JSON document (`--json`).
     #[must_use]
     pub const fn is_json(&self) -> bool {
         self.json
     }
 
+    /// Whether notes, summaries and progress are left out (`-q`).
     #[must_use]
     pub const fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Columns for people's text.
+    /// The width for text, in columns.
     #[must_use]
     pub const fn width(&self) -> u16 {
         self.around.width
     }
 
-    /// `text` in the colour of its meaning, where stdout shows colours. The
-    /// text must be escaped already.
+    /// `text` in the colour of its meaning, if stdout shows colours. The text must be escaped
+    /// already.
     #[must_use]
     pub fn paint(&self, paint: Paint, text: &str) -> String {
         paint.on(text, self.colored(self.around.stdout_terminal))
@@ -172,30 +187,28 @@ impl Output {
         }
     }
 
-    /// A line of the answer. What came from outside must be wrapped in
-    /// [`Escaped`] by the caller.
+    /// Prints a line of the result. The caller must wrap untrusted text in [`Escaped`].
     pub fn line(&self, text: impl Display) -> Result<(), CliError> {
         Ok(writeln!(self.stdout(), "{text}")?)
     }
 
-    /// Bytes of the answer, exactly as they are: CSV, scripts, pages.
+    /// Prints bytes of the result unchanged: CSV, scripts, man pages.
     pub fn raw(&self, bytes: &[u8]) -> Result<(), CliError> {
         Ok(self.stdout().write_all(bytes)?)
     }
 
-    /// The answer as one JSON document on a line of its own.
+    /// Prints the result as one JSON document, on one line.
     pub fn json(&self, document: &impl Serialize) -> Result<(), CliError> {
         let text = serde_json::to_string(document).map_err(io::Error::from)?;
         Ok(writeln!(self.stdout(), "{}", EscapedJson(text))?)
     }
 
-    /// A table of the answer.
+    /// Prints a table of the result.
     pub fn table(&self, table: TextTable) -> Result<(), CliError> {
         self.line(table.render(self.width()))
     }
 
-    /// A line that reports work done: to stdout, or to stderr beside a JSON
-    /// document; not at all with `-q`.
+    /// Prints a line about the work done: to stdout, or to stderr with `--json`; not with `-q`.
     pub fn summary(&self, text: impl Display) -> Result<(), CliError> {
         if self.quiet {
             return Ok(());
@@ -207,18 +220,18 @@ impl Output {
         self.line(text)
     }
 
-    /// A line that is the answer where somebody asked for just that, so that `-q`
-    /// does not hold it back; else as [`Self::summary`].
+    /// Prints a line that is the result if the user `asked` for it, so that `-q` does not suppress
+    /// it; else like [`Self::summary`].
     pub fn answer(&self, text: impl Display, asked: bool) -> Result<(), CliError> {
         if asked && !self.json { self.line(text) } else { self.summary(text) }
     }
 
-    /// From now on remarks and warnings are lines of the log.
+    /// From now on writes notes and warnings to the log.
     pub fn write_to_log(&self) {
         self.logs.store(true, Ordering::Relaxed);
     }
 
-    /// A remark on stderr; not with `-q`.
+    /// Prints a note to stderr; not with `-q`.
     pub fn note(&self, text: impl Display) {
         if self.logs.load(Ordering::Relaxed) {
             tracing::info!("{}", Escaped(text));
@@ -230,7 +243,7 @@ impl Output {
         }
     }
 
-    /// A warning on stderr, even with `-q`.
+    /// Prints a warning to stderr, even with `-q`.
     pub fn warn(&self, text: impl Display) {
         if self.logs.load(Ordering::Relaxed) {
             tracing::warn!("{}", Escaped(text));
@@ -241,19 +254,19 @@ impl Output {
         self.tell(format_args!("{word} {}", EscapedLines(text)));
     }
 
-    /// A failure, for people on stderr and for programs on stdout.
+    /// Prints a failure to stderr, and with `--json` as a document to stdout.
     pub fn failure(&self, failure: &CliError) {
         if failure.kind == CliErrorKind::Closed {
             return;
         }
         self.print_error(failure);
         if self.json {
-            // A failure to tell of the failure leaves the exit code to do it.
+            // If this fails too, the exit code still shows the failure.
             let _ = self.json(&failure.document());
         }
     }
 
-    /// A failure, for people alone; the work goes on.
+    /// Prints a failure to stderr only, for a command that continues.
     pub fn print_error(&self, failure: &CliError) {
         tracing::error!(target: SAID, "{}", failure.message);
         let colored = self.colored(self.around.stderr_terminal);
@@ -269,11 +282,10 @@ impl Output {
         self.tell(format_args!("{text}"));
     }
 
-    /// Asks before something is written. Without `--yes` and without somebody
-    /// to ask, the answer is no.
+    /// Asks for confirmation; with `yes`, returns true without asking.
     ///
     /// # Errors
-    /// When there is no terminal, or the answer cannot be read.
+    /// If there is no terminal, the answer cannot be read, or a signal ends the question.
     pub fn confirm(&self, question: impl Display, yes: bool) -> Result<bool, OpError> {
         if yes {
             return Ok(true);
@@ -285,7 +297,7 @@ impl Output {
         }
         let mut stderr = self.stderr.clone();
         let _ = self.stdout().flush();
-        // In one piece: bars that are shown still would come between.
+        // In one call, so that progress bars cannot interrupt it.
         let asked = stderr.write_all(format!("{} [y/N] ", Escaped(question)).as_bytes());
         asked.and_then(|()| stderr.flush()).map_err(|error| {
             let message = format!("cannot ask for confirmation: {error}; nothing was written");
@@ -305,16 +317,16 @@ impl Output {
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
-    /// What is being asked, for a signal to end.
+    /// The present question, so that a signal can end it.
     #[must_use]
     pub fn question(&self) -> Prompt {
         self.question.clone()
     }
 
-    /// Asks for something that must not be seen.
+    /// Asks twice for a secret, without showing it. `what` is the text of the question.
     ///
     /// # Errors
-    /// When there is no terminal, or the answer is empty.
+    /// If there is no terminal, or the answers are empty or differ.
     pub fn secret(&self, what: &str) -> Result<String, CliError> {
         if !self.around.stdin_terminal || !self.around.stderr_terminal {
             let message =
@@ -334,7 +346,7 @@ impl Output {
         Ok(first)
     }
 
-    /// How progress is to be shown.
+    /// How to show progress.
     #[must_use]
     pub const fn progress_mode(&self) -> ProgressMode {
         self.progress
@@ -346,15 +358,15 @@ impl Output {
         self.stderr.clone()
     }
 
-    /// Writes what is still held back.
+    /// Flushes stdout.
     pub fn finish(&self) -> Result<(), CliError> {
         Ok(self.stdout().flush()?)
     }
 
     fn tell(&self, text: Arguments<'_>) {
-        // The order on a shared terminal: what was said first stands first.
+        // Keeps the order of stdout and stderr on a shared terminal.
         let _ = self.stdout().flush();
-        // There is nowhere to tell that stderr is gone.
+        // If stderr is closed, the message cannot be shown.
         let _ = self.stderr.clone().write_all(format!("{text}\n").as_bytes());
     }
 

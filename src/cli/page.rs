@@ -1,4 +1,4 @@
-//! Who may see the page, by flags and configuration, for `ui` and `daemon`.
+//! Access to the web UI, from flags and configuration, for `ui` and `daemon`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use super::{App, CliError, OpErrorKind, hints};
 use crate::config::{DaemonSettings, KeySource, SecretKind};
 use crate::ui::{AccessToken, WebUiSettings};
 
-/// Who may see the page.
+/// The flags for access to the web UI.
 #[derive(Debug, Clone, clap::Args)]
 pub struct UiArgs {
     /// File with the access token of the web UI
@@ -20,7 +20,7 @@ pub struct UiArgs {
 }
 
 impl UiArgs {
-    /// With what the configuration says where a flag says nothing.
+    /// These flags, with the values of the configuration for flags that are not given.
     #[must_use]
     pub fn over(&self, settings: DaemonSettings) -> Self {
         let token_file = self.token_file.clone().or(settings.token_file);
@@ -29,10 +29,10 @@ impl UiArgs {
         Self { token_file, allow_host }
     }
 
-    /// What the server is to be like at `listen`.
+    /// The settings of the web UI at the address `listen`.
     ///
     /// # Errors
-    /// When the token cannot be read.
+    /// If the token cannot be read or is too short.
     pub fn settings(&self, app: &App, listen: SocketAddr) -> Result<WebUiSettings, CliError> {
         let source = self.token_file.clone().map(KeySource::File);
         let token = source.map(|source| token(app, &source)).transpose()?;
@@ -40,10 +40,10 @@ impl UiArgs {
     }
 }
 
-/// The token that `source` holds.
+/// Reads the token from `source`.
 ///
 /// # Errors
-/// When it holds none.
+/// If it cannot be read or is too short.
 fn token(app: &App, source: &KeySource) -> Result<AccessToken, CliError> {
     let secret = app.env.secret(SecretKind::PageToken, source)?;
     let length = secret.reveal().chars().count();
@@ -58,10 +58,10 @@ fn token(app: &App, source: &KeySource) -> Result<AccessToken, CliError> {
     })
 }
 
-/// A shorter token can be guessed.
+/// The minimum length of a token in characters; a shorter one can be guessed.
 const SHORTEST_TOKEN: usize = 16;
 
-/// Why the page is not served at `listen`.
+/// The error if the web UI cannot be served at `listen`.
 pub fn cannot_serve(listen: SocketAddr, error: &io::Error) -> CliError {
     if error.kind() == io::ErrorKind::InvalidInput {
         return CliError::new(OpErrorKind::Usage, error).hint(hints::MAKE_TOKEN);

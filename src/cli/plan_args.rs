@@ -1,4 +1,4 @@
-//! The flags of every command that makes a plan, as the operations take them.
+//! The flags of every command that makes a plan, and their conversion to options of operations.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::config::parse_duration;
 use crate::model::{CountOrPercent, Resource};
 use crate::ops::input::InputOptions;
 
-/// How old a list may be when a write that stands on it leaves: the flag of every
-/// command that writes, and of those that tell what writing costs.
+/// The maximum age of a list when a write that depends on it is sent: a flag of every command that
+/// writes or estimates the cost of writes.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct MaxStalenessArgs {
     /// Before a write, read its lists again if they are older than this, such as 10m; default:
@@ -27,7 +27,7 @@ pub struct MaxStalenessArgs {
     pub max_staleness: Option<Duration>,
 }
 
-/// What a plan may do: the flags of every command that makes one.
+/// What a plan may do: flags of every command that makes one.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PolicyArgs {
     /// The resource of a CSV file whose name is not that of a resource
@@ -54,7 +54,9 @@ pub struct PolicyArgs {
     pub on_conflict: ConflictChoice,
 }
 
-/// Whose value counts in a conflict.
+/// Which value is used in a conflict.
+// clap would print doc comments of the variants in every command's help.
+#[allow(missing_docs)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ConflictChoice {
     // Neither: nothing is written.
@@ -74,7 +76,7 @@ impl From<ConflictChoice> for OnConflict {
 }
 
 impl PolicyArgs {
-    /// What these flags allow.
+    /// The policy of these flags.
     #[must_use]
     pub fn policy(&self) -> Policy {
         Policy {
@@ -86,7 +88,7 @@ impl PolicyArgs {
         }
     }
 
-    /// What is read as the wanted state.
+    /// The part of the input to use as the desired state.
     #[must_use]
     pub fn input(&self) -> InputOptions {
         InputOptions {
@@ -98,7 +100,9 @@ impl PolicyArgs {
     }
 }
 
-/// How a plan is printed.
+/// The format in which a plan is printed.
+// clap would print doc comments of the variants in the help.
+#[allow(missing_docs)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum PlanFormat {
     #[default]

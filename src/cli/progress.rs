@@ -1,5 +1,5 @@
-//! Shows what a long operation tells: bars on a terminal, lines in a log, JSON
-//! for programs. All of it goes to stderr.
+//! Shows the progress of long operations on stderr: bars on a terminal, lines in a log, JSON for
+//! programs.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -15,12 +15,12 @@ use crate::escaped::Escaped;
 use crate::format;
 use crate::progress::{Event, NoProgress, Progress};
 
-/// A listing that goes on says so this often in a log.
+/// The interval of lines about a long listing in a log.
 const EVERY: Duration = Duration::from_secs(30);
-/// Shorter waits are not worth a line.
+/// Shorter waits get no line.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// What shows the progress of work on `account`.
+/// The receiver of progress events for work on `account`. It shows progress until it is dropped.
 #[must_use]
 pub fn progress(
     output: &Output,
@@ -41,7 +41,7 @@ fn tell(stream: &ErrorStream, text: &str) {
     let _ = stream.clone().write_all(format!("{text}\n").as_bytes());
 }
 
-/// Nothing but warnings.
+/// Shows only warnings.
 struct Warnings(ErrorStream);
 
 impl Progress for Warnings {
@@ -53,7 +53,7 @@ impl Progress for Warnings {
     }
 }
 
-/// One JSON object a line. The keys are part of the interface:
+/// Shows one JSON object a line. The keys are part of the interface:
 ///
 /// ```json
 /// {"event":"snapshot","account":"main","snapshot":12,"resumed":false}
@@ -65,7 +65,7 @@ impl Progress for Warnings {
 /// {"event":"warning","account":"main","text":"…"}
 /// ```
 ///
-/// `parent` and `total` are null where there is none.
+/// `parent` and `total` are null if unknown.
 struct Json {
     stream: ErrorStream,
     account: String,
@@ -102,8 +102,8 @@ impl Progress for Json {
     }
 }
 
-/// A line for each resource that is finished and each wait, and now and then
-/// one for a listing that takes long.
+/// Shows a line for each finished resource and each wait, and every 30 seconds one for a long
+/// listing.
 struct Lines {
     stream: ErrorStream,
     account: String,
@@ -117,7 +117,7 @@ impl Lines {
         Self { stream, account: account.to_owned(), clock, last }
     }
 
-    /// Whether a line is due; if so, the next is due a while from now.
+    /// Whether the time `every` has passed since the last line. If so, restarts it.
     fn due(&self, every: Duration) -> bool {
         let now = self.clock.monotonic();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,15 +180,15 @@ fn finished(resource: &str, state: &str, records: u64) -> String {
     }
 }
 
-/// A bar for each resource, and a line below them that counts a wait down.
-/// All of it is gone when the work ends: the summary tells what came of it.
+/// Shows a bar for each resource, and a line below them with the remaining time of a wait. Removes
+/// all of it at the end, before the summary is printed.
 struct Bars {
     stream: ErrorStream,
-    shown: Mutex<Shelf>,
+    shown: Mutex<ShownBars>,
 }
 
 #[derive(Default)]
-struct Shelf {
+struct ShownBars {
     bars: HashMap<String, ProgressBar>,
     wait: Option<ProgressBar>,
 }
@@ -198,9 +198,9 @@ impl Bars {
         Self { stream, shown: Mutex::default() }
     }
 
-    fn bar(&self, shelf: &mut Shelf, resource: &str) -> ProgressBar {
+    fn bar(&self, shown: &mut ShownBars, resource: &str) -> ProgressBar {
         let new = || {
-            // Dressed before it is shown, or it would flash up in another form.
+            // The style is set before the bar is shown, or another one would be visible briefly.
             let bar = ProgressBar::no_length()
                 .with_style(style("{prefix:14} {spinner} {human_pos} {msg}"))
                 .with_prefix(resource.to_owned());
@@ -208,7 +208,7 @@ impl Bars {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         };
-        shelf.bars.entry(resource.to_owned()).or_insert_with(new).clone()
+        shown.bars.entry(resource.to_owned()).or_insert_with(new).clone()
     }
 
     fn wait(&self, time: Duration, why: &str) -> ProgressBar {
@@ -230,19 +230,19 @@ fn style(template: &str) -> ProgressStyle {
 
 impl Progress for Bars {
     fn event(&self, event: &Event<'_>) {
-        let mut shelf = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(wait) = shelf.wait.take() {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wait) = shown.wait.take() {
             wait.finish_and_clear();
         }
         match *event {
             Event::Snapshot { .. } => {}
             Event::Listing { resource, parent } => {
-                let bar = self.bar(&mut shelf, resource);
+                let bar = self.bar(&mut shown, resource);
                 let channel = parent.map(|parent| format!("in channel {parent}"));
                 bar.set_message(channel.unwrap_or_default());
             }
             Event::Records { resource, done, total } => {
-                let bar = self.bar(&mut shelf, resource);
+                let bar = self.bar(&mut shown, resource);
                 if let Some(total) = total {
                     bar.set_style(style("{prefix:14} [{bar:30}] {human_pos}/{human_len} {msg}"));
                     bar.set_length(total.max(done));
@@ -250,34 +250,34 @@ impl Progress for Bars {
                 bar.set_position(done);
             }
             Event::Finished { resource, state, records } => {
-                let bar = self.bar(&mut shelf, resource);
+                let bar = self.bar(&mut shown, resource);
                 bar.set_style(style("{prefix:14} {human_pos} {msg}"));
-                // A finished bar is moved to its end, which may be that of one channel.
+                // A finished bar jumps to its length, which so far may be that of a single channel.
                 bar.set_length(records);
                 bar.set_position(records);
                 bar.finish_with_message(Escaped(state).to_string());
             }
             Event::Steps { done, total, requests, time } => {
-                let bar = self.bar(&mut shelf, "steps");
-                // As wide as there is room beside what is left, which can be long.
+                let bar = self.bar(&mut shown, "steps");
+                // As wide as the message, which can be long, allows.
                 bar.set_style(style("{prefix} [{wide_bar}] {human_pos}/{human_len} {msg}"));
                 bar.set_length(total);
                 bar.set_position(done);
                 let left = format::counted(requests, "request", "requests");
                 bar.set_message(format!("{left} left, about {}", format::duration(time)));
             }
-            Event::Waiting { time, why } => shelf.wait = Some(self.wait(time, why)),
+            Event::Waiting { time, why } => shown.wait = Some(self.wait(time, why)),
             Event::Warning { text } => tell(&self.stream, &format!("warning: {}", Escaped(text))),
         }
     }
 
     fn pause(&self) {
-        let mut shelf = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        for (_, bar) in shelf.bars.drain() {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, bar) in shown.bars.drain() {
             bar.finish_and_clear();
             self.stream.bars.remove(&bar);
         }
-        if let Some(wait) = shelf.wait.take() {
+        if let Some(wait) = shown.wait.take() {
             wait.finish_and_clear();
         }
         let _ = self.stream.bars.clear();
@@ -310,7 +310,7 @@ mod tests {
         }
     }
 
-    /// What stderr holds after a short backup.
+    /// The text on stderr after a short backup.
     fn told(choice: ProgressChoice, quiet: bool) -> String {
         let err = Pipe::default();
         let flags = GlobalArgs { progress: choice, quiet, ..GlobalArgs::default() };
@@ -357,8 +357,8 @@ mod tests {
             bars.event(&event);
         }
         let position = || {
-            let shelf = bars.shown.lock().unwrap();
-            shelf.bars.get("channel_items").map(ProgressBar::position)
+            let shown = bars.shown.lock().unwrap();
+            shown.bars.get("channel_items").map(ProgressBar::position)
         };
         assert_eq!(position(), Some(14));
         bars.pause();

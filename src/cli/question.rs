@@ -1,4 +1,4 @@
-//! A question that Ctrl-C ends while somebody thinks about the answer.
+//! A question on the terminal that Ctrl-C can end.
 
 use std::io;
 use std::sync::mpsc::{self, Sender};
@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Answer = Option<io::Result<String>>;
 
-/// The question that is being asked, if one is.
+/// The present question, if there is one.
 #[derive(Debug, Clone, Default)]
 pub struct Prompt(Arc<Mutex<Option<Sender<Answer>>>>);
 
 impl Prompt {
-    /// What `read` reads, or `None` when [`Prompt::end`] came first. The thread
-    /// that reads stays behind then: nothing wakes it, and the program ends.
+    /// The answer that `read` returns, or `None` if [`Prompt::end`] is called first. Then the
+    /// reading thread is left blocked until the program ends.
     pub fn answer(
         &self,
         read: impl FnOnce() -> io::Result<String> + Send + 'static,
@@ -20,7 +20,7 @@ impl Prompt {
         let (answered, answer) = mpsc::channel();
         *self.asked() = Some(answered.clone());
         let reader = move || {
-            // When the question was ended, there is no receiver any more.
+            // If the question was ended, there is no receiver any more.
             let _ = answered.send(Some(read()));
         };
         std::thread::Builder::new().name("question".to_owned()).spawn(reader)?;
@@ -29,7 +29,7 @@ impl Prompt {
         came.ok().flatten().transpose()
     }
 
-    /// Ends the question that is being asked. Whether there was one.
+    /// Ends the present question. Returns whether there was one.
     pub fn end(&self) -> bool {
         self.asked().take().is_some_and(|asked| asked.send(None).is_ok())
     }

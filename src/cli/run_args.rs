@@ -1,11 +1,11 @@
-//! The flags of every command that carries a plan out.
+//! The flags of every command that executes a plan.
 
 use std::path::PathBuf;
 
 use super::plan_args::MaxStalenessArgs;
 use crate::ops::apply::RunOptions;
 
-/// How a plan is carried out: the flags of every command that does.
+/// How a plan is executed: flags of every command that executes one.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct RunArgs {
     /// Stop at the first step that the service refuses
@@ -20,12 +20,13 @@ pub struct RunArgs {
     /// Apply without asking
     #[arg(short, long)]
     pub yes: bool,
+    /// The maximum age of lists.
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
 }
 
 impl RunArgs {
-    /// The same for an operation.
+    /// These flags as options of an operation.
     #[must_use]
     pub fn options(&self) -> RunOptions {
         RunOptions {

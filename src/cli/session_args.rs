@@ -1,11 +1,11 @@
-//! The flags of every command that asks a service.
+//! The flags of every command that sends requests.
 
 use std::time::Duration;
 
 use crate::config::parse_duration;
 use crate::ops::account_session::SessionLimits;
 
-/// How to work on an account: the flags of every command that asks a service.
+/// Limits of a session: flags of every command that sends requests.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct SessionArgs {
     /// Leave this number of requests per rate-limit window unused, for other tools; default:
@@ -37,7 +37,7 @@ pub struct SessionArgs {
 }
 
 impl SessionArgs {
-    /// The same for an operation.
+    /// These flags as limits of an operation.
     #[must_use]
     pub const fn limits(&self) -> SessionLimits {
         let Self { reserve, max_duration, max_requests, lock_timeout } = *self;

@@ -4,9 +4,9 @@ use std::io;
 
 use crate::clock::Interrupt;
 
-/// Raises `interrupt` at the first signal, and tells by `told`. A second Ctrl-C then
-/// ends the process at once, for a person who does not want to wait; a repeated
-/// SIGTERM or SIGHUP does not, for a supervisor may send it any number of times.
+/// Raises `interrupt` at the first signal, and calls `told`. A second Ctrl-C ends the process at
+/// once, for a person who does not want to wait. A repeated SIGTERM or SIGHUP does not, because a
+/// supervisor may send it several times.
 #[cfg(unix)]
 pub(super) fn raise_on_signal(
     interrupt: Interrupt,
@@ -28,8 +28,8 @@ pub(super) fn raise_on_signal(
     Ok(())
 }
 
-/// Calls `stop` at the first SIGTERM or SIGINT and `reload` at each SIGHUP. A Ctrl-C
-/// after that ends the process at once; a repeated SIGTERM does not.
+/// Calls `stop` at the first SIGTERM or SIGINT, and `reload` at each SIGHUP. A later Ctrl-C ends
+/// the process at once; a repeated SIGTERM does not.
 #[cfg(unix)]
 pub(super) fn on_signals(
     stop: impl Fn() + Send + 'static,
@@ -56,12 +56,12 @@ pub(super) fn on_signals(
     Ok(())
 }
 
-/// Lets a write beyond the limit on a file's size (`ulimit -f`) fail as one on
-/// a full disk does, instead of ending the process.
+/// Turns a write beyond the limit on a file's size (`ulimit -f`) into an error, like one on a full
+/// disk, instead of ending the process.
 #[cfg(unix)]
 pub(super) fn survive_file_limits() {
     let noticed = std::sync::Arc::default();
-    // Where it cannot be caught, such a write ends the process as it always did.
+    // If the signal cannot be caught, such a write ends the process, as by default.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noticed);
 }
 

@@ -1,11 +1,11 @@
-//! Tables for people. Everything in a cell is escaped, and what does not fit
-//! the width is wrapped within its column.
+//! Tables as text. Cells are escaped, and cells that do not fit the width are wrapped within their
+//! column.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, presets};
 
 use crate::escaped::Escaped;
 
-/// A table: headers, then rows of as many cells.
+/// A table: headers, then rows with one cell for each header.
 #[derive(Debug)]
 pub struct TextTable {
     table: comfy_table::Table,
@@ -13,6 +13,7 @@ pub struct TextTable {
 }
 
 impl TextTable {
+    /// A table without rows. Headers are printed in upper case.
     #[must_use]
     pub fn new(headers: &[&str]) -> Self {
         let mut table = comfy_table::Table::new();
@@ -33,17 +34,18 @@ impl TextTable {
         self.table.add_row(cells.into_iter().map(|cell| Cell::new(Escaped(cell).to_string())));
     }
 
+    /// Whether the table has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// The table, no wider than `width` columns where that can be.
+    /// The table as text, if possible not wider than `width` columns.
     #[must_use]
     pub fn render(mut self, width: u16) -> String {
         self.table.set_width(width);
         for (index, column) in self.table.column_iter_mut().enumerate() {
-            // Columns are told apart by two spaces, and the first begins the line.
+            // Two spaces separate the columns; lines are not indented.
             column.set_padding((0, 2));
             if self.right.contains(&index) {
                 column.set_cell_alignment(CellAlignment::Right);

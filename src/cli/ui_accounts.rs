@@ -1,5 +1,5 @@
-//! The status of accounts, from their vaults and persisted states: what `status`
-//! and `ui` show where no daemon is asked.
+//! The accounts that the web UI shows: those of the running daemon, or, without a daemon, from
+//! vaults and persisted states.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::health::scheduled_account::ScheduledAccount;
 use crate::ops::status::account_status;
 use crate::ui::Accounts;
 
-/// The accounts of the daemon that runs.
+/// The accounts of the running daemon.
 pub struct DaemonAccounts(pub Arc<DaemonState>);
 
 impl Accounts for DaemonAccounts {
@@ -37,7 +37,7 @@ impl Accounts for DaemonAccounts {
     }
 }
 
-/// The accounts of a configuration, and what their vaults said last.
+/// The accounts of a configuration, with their status from the vaults, cached.
 pub struct VaultAccounts {
     accounts: Vec<AccountConfig>,
     clock: Arc<dyn Clock>,
@@ -45,7 +45,7 @@ pub struct VaultAccounts {
     known: Mutex<HashMap<String, CachedStatus>>,
 }
 
-/// What was known of an account, and when.
+/// The status of an account, and when it was read.
 struct CachedStatus {
     stamp: Stamp,
     at: Timestamp,
@@ -58,15 +58,14 @@ impl CachedStatus {
     }
 }
 
-/// What is due changes by time alone, though not by the moment.
+/// The maximum age of a cached status: the status also changes with time alone, but slowly.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// What changes when a backup does something: times and sizes of the vault, its
-/// log and the persisted state.
+/// Times and sizes of the vault, its log and the persisted state. A backup changes them.
 type Stamp = [Option<(SystemTime, u64)>; 3];
 
 impl VaultAccounts {
-    /// Of these accounts.
+    /// Shows these accounts, with their schedules.
     #[must_use]
     pub fn new(
         accounts: Vec<AccountConfig>,
@@ -76,7 +75,8 @@ impl VaultAccounts {
         Self { accounts, all_scheduled, clock, known: Mutex::default() }
     }
 
-    /// What the vault says; read again only when it changed.
+    /// The status of the account. The vault is read again only if it changed or the cached status
+    /// is too old.
     fn look(&self, account: &AccountConfig) -> AccountStatus {
         let (stamp, now) = (stamp(&account.vault), self.clock.now());
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);

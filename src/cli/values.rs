@@ -1,5 +1,5 @@
-//! Parsers of the values that flags and arguments take, with the choices that
-//! help, completions and man pages show.
+//! Parsers for the values of flags and arguments, with the choices that help, completions and man
+//! pages show.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -8,7 +8,7 @@ use crate::config::StatisticsSetting;
 use crate::model::{Resource, RunId};
 use crate::vault::reference::{Reference, is_number};
 
-/// One of a few words, each standing for a value.
+/// A parser for one of the words `names`, each with its value.
 fn one_of<T: Copy + Send + Sync + 'static>(
     names: Vec<(&'static str, T)>,
 ) -> impl TypedValueParser<Value = T> {
@@ -19,15 +19,15 @@ fn one_of<T: Copy + Send + Sync + 'static>(
     })
 }
 
-/// The name of a resource.
+/// A parser for a resource.
 pub fn resource() -> impl TypedValueParser<Value = Resource> {
     one_of(Resource::ALL.into_iter().map(|resource| (resource.name(), resource)).collect())
 }
 
-/// A name for a snapshot by which it can be called again.
+/// Parses a tag, by which a snapshot can be named later.
 ///
 /// # Errors
-/// When it would be taken for something else.
+/// If it is also a number, a date or another reference.
 pub fn tag(text: &str) -> Result<String, String> {
     match Reference::parse(text) {
         Ok(Reference::Tag(tag)) if !text.is_empty() && !is_number(text) && !text.contains('@') => {
@@ -37,18 +37,18 @@ pub fn tag(text: &str) -> Result<String, String> {
     }
 }
 
-/// A run's number.
+/// Parses the number of a run.
 ///
 /// # Errors
-/// With where the numbers stand.
+/// If it is not a number.
 pub fn run(text: &str) -> Result<RunId, String> {
     text.parse().map_err(|_| "is no number of a run; `linkvault runs ACCOUNT` lists them".into())
 }
 
-/// `campaigns=50`: a behaviour of the sandbox, and how many of it a plan allows.
+/// Parses `campaigns=50`: the sandbox's name of a limit, and the maximum number of records.
 ///
 /// # Errors
-/// With what can be capped.
+/// If the resource has no such limit, or the number is invalid.
 pub fn cap(text: &str) -> Result<(&'static str, u64), String> {
     const CAPS: [(Resource, &str); 5] = [
         (Resource::Domains, "cap-domains"),
@@ -65,12 +65,12 @@ pub fn cap(text: &str) -> Result<(&'static str, u64), String> {
     Ok((behaviour, most))
 }
 
-/// Whose statistics are fetched.
+/// A parser for the QR codes whose statistics are requested.
 pub fn stats() -> impl TypedValueParser<Value = StatisticsSetting> {
     one_of(StatisticsSetting::NAMES.to_vec())
 }
 
-/// The name of a CSV file.
+/// A parser for the kind of a CSV file.
 pub fn sheet() -> impl TypedValueParser<Value = CsvKind> {
     one_of(CsvKind::all().map(|sheet| (sheet.name(), sheet)).collect())
 }

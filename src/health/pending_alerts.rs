@@ -41,7 +41,7 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(3 * 24 * 3600);
 const MAX_PAUSE: Duration = Duration::from_secs(3600);
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Adds each alert once for every channel. Beyond [`MAX_PENDING`], drops the oldest.
+/// Adds each alert once for every channel. Beyond `MAX_PENDING`, drops the oldest.
 pub fn enqueue(outbox: &mut Vec<PendingAlert>, alerts: &[Alert], channels: &[AlertChannel]) {
     for alert in alerts {
         outbox.extend(channels.iter().map(|channel| PendingAlert {

@@ -82,7 +82,7 @@ impl RunOptions {
     }
 }
 
-/// The result of [`apply`] and [`undo`](super::undo::undo).
+/// The result of [`apply()`] and [`undo`](super::undo::undo).
 pub enum ApplyReport {
     /// A dry run: nothing was written.
     Planned {

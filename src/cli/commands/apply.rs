@@ -1,4 +1,4 @@
-//! `linkvault apply`: lead an account to a state.
+//! `linkvault apply`: changes an account to a desired state.
 
 use std::path::PathBuf;
 
@@ -31,22 +31,24 @@ pub struct Args {
     /// Read the account's new password from the first line of this file
     #[arg(long, value_name = "FILE", conflicts_with = "set_password")]
     pub password_file: Option<PathBuf>,
+    /// What the plan may do, and which part of the input to use.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// How to execute the plan.
     #[command(flatten)]
     pub run: RunArgs,
+    /// Limits on requests, time and the wait for the lock.
     #[command(flatten)]
     pub bounds: SessionArgs,
 }
 
-/// Plans, shows, asks, and carries the plan out.
+/// Makes a plan or reads a saved one, shows it, asks for confirmation, and applies it.
 ///
 /// # Errors
-/// When the state cannot be had, a guard refuses, the plan is stale, or the
-/// run had to stop.
+/// If the input cannot be read, a guard refuses, the plan is stale, or the run stopped.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
-    // Ctrl-C ends that question as it ends any program.
+    // While it asks for the password, Ctrl-C ends the process.
     let password = password(args, app)?;
     if let Some(password) = &password {
         app.env.redact_password(password);
@@ -65,7 +67,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     render::run::show(app, &account, &apply(&app.env, request)?)
 }
 
-/// The most bytes that are read of a file that should hold a password.
+/// The maximum number of bytes that are read from a password file.
 const LARGEST: u64 = 64 * 1024;
 
 /// The new password, if one is to be set.

@@ -1,4 +1,4 @@
-//! `linkvault backup`: mirror accounts into their vaults.
+//! `linkvault backup`: backs accounts up into their vaults.
 
 use serde_json::{Value, json};
 
@@ -54,6 +54,7 @@ pub struct Args {
     /// Accept a new URL of the account's service
     #[arg(long)]
     pub service_moved: bool,
+    /// Limits on requests, time and the wait for the lock.
     #[command(flatten)]
     pub bounds: SessionArgs,
     /// Print what would be read and its cost; send no request and write nothing
@@ -81,8 +82,8 @@ impl Args {
 /// Backs the accounts up, one after the other.
 ///
 /// # Errors
-/// When the only account's backup failed; of several, the first failure's code
-/// is the exit code, and the others are told as they come.
+/// If the backup of a single account fails. With several accounts, failures are printed as they
+/// occur, and the exit code is that of the first.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let accounts = app.env.accounts(&args.accounts)?;
     if args.dry_run {
@@ -147,7 +148,7 @@ fn one(args: &Args, app: &App, account: &AccountConfig) -> Result<(Value, Exit),
     Ok((report::document(account, &report), exit))
 }
 
-/// What a backup would cost, as far as the vault can tell.
+/// Prints the estimated cost of the backups.
 fn dry_run(args: &Args, app: &App, accounts: &[AccountConfig]) -> Result<Exit, CliError> {
     let mut documents = Vec::new();
     for account in accounts {

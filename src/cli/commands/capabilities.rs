@@ -1,4 +1,4 @@
-//! `linkvault capabilities`: what the API can do, from the one table.
+//! `linkvault capabilities`: what the API can do, from the resource table.
 
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ fn fields(spec: &ResourceSpec, role: Role) -> Vec<&'static str> {
     spec.fields.iter().filter(|field| field.role == role).map(|field| field.name).collect()
 }
 
-/// What somebody might look for and the API does not offer.
+/// The operations that a user might expect and the API does not offer.
 #[must_use]
 pub fn limits(spec: &ResourceSpec) -> Vec<String> {
     let mut limits = Vec::new();
@@ -97,7 +97,7 @@ fn fields_table() -> TextTable {
     table
 }
 
-/// The table as `docs/changes.md` shows it.
+/// The table in `docs/changes.md`.
 #[must_use]
 pub fn markdown() -> String {
     let mut text = String::from(

@@ -1,4 +1,4 @@
-//! `linkvault check`: prove that a vault is sound.
+//! `linkvault check`: verifies vaults.
 
 use crate::ops::state_ref;
 use serde_json::{Value, json};
@@ -19,11 +19,11 @@ pub struct Args {
     pub accounts: Vec<String>,
 }
 
-/// Recomputes all that the vaults claim about themselves.
+/// Recomputes all digests and counts of the vaults.
 ///
 /// # Errors
-/// When the only account's vault cannot be read at all; of several, that is told
-/// and the others are checked.
+/// If the vault of a single account cannot be read. With several accounts, that is printed and the
+/// others are checked.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let accounts = app.env.accounts(&args.accounts)?;
     let alone = accounts.len() == 1;

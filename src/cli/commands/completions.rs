@@ -1,4 +1,4 @@
-//! `linkvault completions`: what a shell completes.
+//! `linkvault completions`: prints completion scripts for shells.
 
 use clap_complete::Shell;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `linkvault daemon`: back up on a schedule.
+//! `linkvault daemon`: backs accounts up on their schedules.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -62,6 +62,7 @@ pub struct Args {
         hide_env_values = true
     )]
     pub listen: Option<ListenAddress>,
+    /// Access to the web UI.
     #[command(flatten)]
     pub page: UiArgs,
     /// Format of the log on stderr
@@ -75,29 +76,28 @@ pub struct Args {
     pub log_format: LogFormat,
 }
 
-/// Runs until it is told to stop.
+/// Runs until a signal stops it.
 ///
 /// # Errors
-/// When nothing is scheduled, the configuration has mistakes, or another daemon
-/// runs.
+/// If no account has a schedule, the configuration has mistakes, or another daemon is running.
 pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
     let home = app.env.home()?;
     app.out.write_to_log();
     std::panic::set_hook(Box::new(|panic| tracing::error!("a defect: {}", Escaped(panic))));
     let _lock = alone(app, &home)?;
-    // Mistakes in it are told when the accounts are read, right below.
+    // Mistakes in the configuration are reported when the accounts are read below.
     let settings = Config::load(&home).map_or_else(|_| DaemonSettings::default(), |it| it.daemon);
     let work = Arc::new(DaemonWorker::new(&app.env, args.once));
-    let (bell, reload) = (Waker::default(), Arc::new(AtomicBool::new(false)));
+    let (waker, reload) = (Waker::default(), Arc::new(AtomicBool::new(false)));
     let service = DaemonLoop {
         state: Arc::new(DaemonState::new(Arc::clone(&app.env.clock))),
         worker: Arc::clone(&work) as _,
         clock: Arc::clone(&app.env.clock),
-        waker: bell.clone(),
+        waker: waker.clone(),
         reload: Arc::clone(&reload),
         workers: usize::from(args.workers.or(settings.workers).unwrap_or(WORKERS)),
-        tick: watchdog().map_or(BEAT, |within| BEAT.min(within / 2)),
-        shutdown_timeout: PATIENCE,
+        tick: watchdog().map_or(TICK, |within| TICK.min(within / 2)),
+        shutdown_timeout: SHUTDOWN_TIMEOUT,
     };
     service.load().map_err(|mistakes| {
         let mut mistakes = mistakes.into_iter();
@@ -114,7 +114,7 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
         true => None,
         false => page(args, settings, app, &service.state)?,
     };
-    app.catch_signals(&bell, &reload);
+    app.catch_signals(&waker, &reload);
     tracing::info!(accounts = scheduled, workers = service.workers, "the daemon begins");
     if app.out.is_json() && !args.once {
         let page = page.as_ref().map(|it| format!("http://{}", it.address()));
@@ -134,20 +134,20 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
     Ok(match (args.once, app.env.clock.interrupted()) {
         (false, _) => Exit::Done,
         (true, false) => worst(&work),
-        // Somebody's turn may not have come, or was taken away.
+        // Backups of some accounts may not have begun, or were stopped.
         (true, true) => worst(&work).or_worse(Exit::Interrupted),
     })
 }
 
-/// The exit code of all that was done.
+/// The most severe exit code of all backups.
 fn worst(work: &DaemonWorker) -> Exit {
     let results = work.results().into_iter();
     let exits = results.map(|it| Exit::of(it.map(CommandResult::complete)));
     exits.fold(Exit::Done, Exit::or_worse)
 }
 
-/// Serves the page. Where no address was asked for and the usual one is taken,
-/// backups are worth more than the page.
+/// Serves the web UI. If the default address is in use and no other was requested, the daemon runs
+/// without it.
 fn page(
     args: &Args,
     settings: DaemonSettings,
@@ -175,12 +175,12 @@ fn page(
     }
 }
 
-/// The most backups at once, where no number was given.
+/// The default maximum number of concurrent backups.
 const WORKERS: u16 = 32;
-/// The loop looks at the clock so often, whatever happens.
-const BEAT: Duration = Duration::from_secs(10);
-/// Backups under way may take so long to stop; what they did is kept anyway.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest period of the daemon's loop.
+const TICK: Duration = Duration::from_secs(10);
+/// The time that running backups have to stop. What they have read is kept.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Locks the home for this daemon.
 fn alone(app: &App, home: &Home) -> Result<Lock, CliError> {
@@ -198,7 +198,7 @@ fn alone(app: &App, home: &Home) -> Result<Lock, CliError> {
     })
 }
 
-/// How soon systemd wants to hear that the loop lives.
+/// The watchdog interval that systemd has set, if any.
 #[cfg(unix)]
 fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled()
@@ -212,7 +212,7 @@ fn watchdog() -> Option<Duration> {
 #[cfg(not(unix))]
 fn tell(_event: DaemonEvent) {}
 
-/// Tells systemd, where it listens.
+/// Sends the event to systemd, if it started the daemon.
 #[cfg(unix)]
 fn tell(event: DaemonEvent) {
     use sd_notify::NotifyState;
@@ -222,7 +222,7 @@ fn tell(event: DaemonEvent) {
         DaemonEvent::Ready => states.push(NotifyState::Ready),
         DaemonEvent::Reloading => {
             states.push(NotifyState::Reloading);
-            // What systemd wants to know beside it.
+            // systemd requires this time with a reload.
             states.extend(NotifyState::monotonic_usec_now());
         }
         DaemonEvent::Stopping => states.push(NotifyState::Stopping),

@@ -1,4 +1,4 @@
-//! `linkvault diff`: what changed between two states.
+//! `linkvault diff`: shows the changes between two states.
 
 use serde_json::{Value, json};
 
@@ -39,14 +39,15 @@ pub struct Args {
     /// Exit with code 2 if there are changes
     #[arg(long)]
     pub detailed_exitcode: bool,
+    /// Limits on requests, time and the wait for the lock.
     #[command(flatten)]
     pub bounds: SessionArgs,
 }
 
-/// Compares the two states and shows what differs.
+/// Compares the two states and shows the differences.
 ///
 /// # Errors
-/// When one of them cannot be had.
+/// If one of them does not exist or cannot be read.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let request = DiffRequest {
         from: &args.from,
@@ -106,8 +107,8 @@ fn document(report: &DiffReport) -> Value {
     })
 }
 
-/// A change for programs. An item's id is unique within channel and type only,
-/// so its whole key stands there.
+/// The JSON of a change. An item has its whole key, because its id is unique only within channel
+/// and type.
 pub(super) fn change(change: &RecordChange) -> Value {
     let fields: serde_json::Map<_, _> = change
         .fields
@@ -162,7 +163,7 @@ const fn sigil(kind: ChangeKind) -> (&'static str, Paint) {
     }
 }
 
-/// One change: its record on a line, and a line for each field.
+/// Prints one change: a line for its record, and a line for each field.
 pub(super) fn lines(app: &App, change: &RecordChange) -> Result<(), CliError> {
     let (sigil, paint) = sigil(change.kind);
     let head = format!("{sigil} {} {}", change.resource, Escaped(&change.key));
@@ -181,7 +182,7 @@ pub(super) fn lines(app: &App, change: &RecordChange) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A value on one line, shortened where it is very long; `--json` has it whole.
+/// A value on one line, shortened to 200 characters; `--json` has all of it.
 fn short(value: &Value) -> String {
     format::truncate(&Escaped(value).to_string(), 200).into_owned()
 }

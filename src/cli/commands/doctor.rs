@@ -1,4 +1,4 @@
-//! `linkvault doctor`: what may be wrong, without changing anything.
+//! `linkvault doctor`: checks accounts without changing anything.
 
 use serde_json::{Value, json};
 
@@ -19,10 +19,11 @@ pub struct Args {
     pub account: Option<String>,
 }
 
-/// Looks at everything that a backup needs, and changes nothing.
+/// Checks everything that a backup needs, and changes nothing. The exit code is that of the first
+/// problem.
 ///
 /// # Errors
-/// With the first problem's kind, when there is one.
+/// If the account does not exist, or the configuration has mistakes.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let names: Vec<_> = args.account.iter().cloned().collect();
     let accounts = app.env.accounts(&names)?;
@@ -75,7 +76,7 @@ fn show(app: &App, account: &AccountConfig, findings: &[CheckFinding]) -> Result
     Ok(())
 }
 
-/// What was found, in a sentence.
+/// The result of a check, as a sentence.
 fn describe(app: &App, account: &AccountConfig, found: &CheckResult) -> String {
     let vault = account.vault.display();
     match found {

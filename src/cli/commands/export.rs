@@ -1,4 +1,4 @@
-//! `linkvault export`: write a state as files.
+//! `linkvault export`: writes a state as files.
 
 use std::path::PathBuf;
 
@@ -39,11 +39,14 @@ pub struct Args {
     /// Print what would be written and write nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    /// Limits on requests, time and the wait for the lock.
     #[command(flatten)]
     pub bounds: SessionArgs,
 }
 
-/// The form of exported files.
+/// The format of exported files.
+// clap would print doc comments of the variants in the help.
+#[allow(missing_docs)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FormatArg {
     // One file for each resource.
@@ -52,10 +55,10 @@ pub enum FormatArg {
     Json,
 }
 
-/// Writes the state, and a manifest that says which one it is.
+/// Writes the files and a manifest, which names the state.
 ///
 /// # Errors
-/// When there is no such state, or the folder holds something else.
+/// If the state does not exist, or the folder has other files.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let request = ExportRequest {
         reference: &args.reference,
@@ -94,7 +97,7 @@ fn exit(loaded: &LoadedState) -> Exit {
     Exit::of(Ok(CommandResult::complete(loaded.unread.is_empty())))
 }
 
-/// What would be written.
+/// Prints what would be written.
 fn dry_run(args: &Args, app: &App, loaded: &LoadedState) -> Result<Exit, CliError> {
     let counts = loaded.counts()?;
     if app.out.is_json() {

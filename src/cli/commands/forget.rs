@@ -1,4 +1,4 @@
-//! `linkvault forget`: let go of old snapshots.
+//! `linkvault forget`: forgets old snapshots.
 
 use serde_json::json;
 
@@ -53,8 +53,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The rules of the command line; `None` when it names none, so that the
-    /// account's own apply.
+    /// The rules of the command line; `None` if it has none, so that those of the account apply.
     #[must_use]
     pub fn keep(&self) -> Option<RetentionRules> {
         let keep = RetentionRules {
@@ -71,10 +70,10 @@ impl Args {
     }
 }
 
-/// Decides, shows the decision, and carries it out.
+/// Decides which snapshots to forget, shows them, asks for confirmation, and forgets them.
 ///
 /// # Errors
-/// When no rule is given, the vault is locked, or it cannot be written.
+/// If there is no rule, or another process holds the lock.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let plan = plan_retention(&app.env, &account, args.keep(), args.dry_run)?;

@@ -1,4 +1,4 @@
-//! `linkvault import`: create and change records from a CSV file.
+//! `linkvault import`: creates and changes records from a CSV file.
 
 use std::path::PathBuf;
 
@@ -24,10 +24,13 @@ pub struct Args {
     /// The account
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
+    /// What the plan may do, and which part of the input to use.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// How to execute the plan.
     #[command(flatten)]
     pub run: RunArgs,
+    /// Limits on requests, time and the wait for the lock.
     #[command(flatten)]
     pub bounds: SessionArgs,
 }

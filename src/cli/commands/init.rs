@@ -1,4 +1,4 @@
-//! `linkvault init`: add an account to the configuration.
+//! `linkvault init`: adds an account to the configuration.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The source of the key, if one is named.
+    /// The source of the key, if a flag names one.
     #[must_use]
     pub fn key_source(&self) -> Option<KeySource> {
         let variable = self.key_env.clone().map(KeySource::Variable);
@@ -63,16 +63,15 @@ impl Args {
     }
 }
 
-/// `path` as it is meant here: the configuration would look from its own folder.
+/// `path` as an absolute path: in the configuration, a relative one would start from its folder.
 fn from_anywhere(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Asks for what is missing, checks the key, and writes the account down.
+/// Asks for missing values, checks the key, and writes the account to the configuration.
 ///
 /// # Errors
-/// When the service refuses the key, or the file cannot be written; nothing is
-/// written then.
+/// If the service does not accept the key, or the file cannot be written. Then nothing is written.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let home = app.env.home()?;
     require_new_name(&app.env, &args.name)?;
@@ -84,7 +83,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     }
     let file = home.config_file();
     let question = format!("Write the account `{}` to {}?", account.name, file.display());
-    // A first account, checked, harms nothing; an existing file is asked about.
+    // Creating the file needs no confirmation; changing an existing one does.
     if file.exists() && !app.out.confirm(question, args.yes)? {
         return Ok(Exit::Done);
     }
@@ -112,7 +111,7 @@ fn account(args: &Args, app: &App) -> Result<NewAccount, CliError> {
     Ok(NewAccount { name: args.name.clone(), url, key, allow_http: args.allow_http })
 }
 
-/// Asks a question where somebody can answer; elsewhere the flag is missing.
+/// Asks a question on the terminal; without one, fails with the missing `flag`.
 fn ask(app: &App, question: &str, flag: &str) -> Result<String, CliError> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {

@@ -1,4 +1,4 @@
-//! `linkvault log`: the history of one record.
+//! `linkvault log`: shows the history of one record.
 
 use crate::ops::state_ref;
 use std::collections::BTreeSet;
@@ -34,17 +34,17 @@ pub struct Args {
     pub id: String,
 }
 
-/// What happened to a record in one snapshot.
+/// The change of a record in one snapshot.
 struct Event {
     snapshot: i64,
     time: Timestamp,
     change: RecordChange,
 }
 
-/// Shows the record's versions, each against the one before.
+/// Shows the record's versions, each compared with the one before.
 ///
 /// # Errors
-/// When there is no such record, or the vault cannot be read.
+/// If the record never existed, or there is no vault.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let key = show::key(args.resource, &args.id)?;
@@ -82,15 +82,15 @@ fn scans_line(app: &App, scans: &[SeriesSample<i64>]) -> Result<(), CliError> {
     }
 }
 
-/// A version's beginning is an addition or a change; an end that no version
-/// follows is a removal. A value that was sent while a version stands is a change.
+/// The changes of a record: the beginning of a version is an addition or a change; an end without a
+/// following version is a removal. A value that was sent during a version is a change.
 fn events(
     vault: &Vault,
     resource: Resource,
     versions: &[RecordVersion],
     sent: &[SentVersion],
 ) -> Result<Vec<Event>, CliError> {
-    // The snapshots in which the record, or what was sent for it, became another.
+    // The snapshots in which the record or its sent values changed.
     let ends = versions.iter().flat_map(|it| [Some(it.since), it.until]);
     let sends = sent.iter().flat_map(|it| [Some(it.since), it.until]);
     let numbers: BTreeSet<_> = ends.chain(sends).flatten().collect();
@@ -116,7 +116,7 @@ fn events(
     Ok(events)
 }
 
-/// The record as snapshot `number` shows it.
+/// The record in snapshot `number`.
 fn state(
     resource: Resource,
     number: i64,

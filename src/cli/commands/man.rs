@@ -1,4 +1,4 @@
-//! `linkvault man`: the manual's pages.
+//! `linkvault man`: prints or writes man pages.
 
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ fn write(mut whole: clap::Command, app: &App, folder: &Path) -> Result<(), CliEr
         )
     };
     std::fs::create_dir_all(folder).map_err(fault)?;
-    // The global flags reach the commands' pages when the whole is built.
+    // Building adds the global flags to the pages of the commands.
     whole.build();
     clap_mangen::generate_to(whole, folder).map_err(fault)?;
     if app.out.is_json() {

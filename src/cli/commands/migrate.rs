@@ -1,4 +1,4 @@
-//! `linkvault migrate`: move an account to another.
+//! `linkvault migrate`: migrates an account to another one.
 
 mod document;
 
@@ -82,8 +82,10 @@ pub struct Args {
     /// Apply without asking
     #[arg(short, long)]
     pub yes: bool,
+    /// The maximum age of lists.
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
+    /// Limits on requests, time and the wait for the lock.
     #[command(flatten)]
     pub bounds: SessionArgs,
 }
@@ -99,20 +101,22 @@ impl Args {
     }
 }
 
-/// What becomes of QR codes whose content is not known.
+/// What happens to QR codes of unknown content.
+// clap would print doc comments of the variants in the help.
+#[allow(missing_docs)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum QrContent {
-    // They stay behind.
+    // They are not migrated.
     #[default]
     Known,
-    // The new code opens the old code's link.
+    // The new code opens the link of the old code.
     Link,
 }
 
-/// Moves.
+/// Migrates or compares the accounts, and shows the result.
 ///
 /// # Errors
-/// When an account cannot be read whole, a guard refuses, or the run had to stop.
+/// If an account cannot be read completely, a guard refuses, or the run stopped.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let to = app.env.account(&args.to)?;
     let request = MigrateRequest {
@@ -160,14 +164,14 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     }
 }
 
-/// Shows what a migration came to.
+/// Shows the result of a migration.
 struct Rendering<'a> {
     out: &'a Output,
     to: &'a AccountConfig,
 }
 
 impl Rendering<'_> {
-    /// What is left to a person, and the plan for programs, where nothing is carried out.
+    /// Shows the tasks to do by hand and, as JSON, the plan that was not applied.
     fn planned(
         &self,
         moving: &MigrationPlan,
@@ -186,7 +190,7 @@ impl Rendering<'_> {
         self.out.json(&document)
     }
 
-    /// A comparison: what would be steps are differences.
+    /// Shows a comparison, in which the steps of the plan are the differences.
     fn verified(&self, moving: &MigrationPlan, report: &MigrationReport) -> Result<Exit, CliError> {
         let same = moving.plan.steps.is_empty();
         self.report(report, None)?;
@@ -231,7 +235,7 @@ impl Rendering<'_> {
         self.by_hand(&report.manual)
     }
 
-    /// What a verification cannot vouch for, a line for each resource and reason.
+    /// Prints what a comparison cannot verify, one line for each resource and reason.
     fn gaps(&self, gaps: &[VerificationGap]) -> Result<(), CliError> {
         const SHOWN: usize = 5;
         let out = self.out;
@@ -250,7 +254,7 @@ impl Rendering<'_> {
         out.summary(table.render(out.width()))
     }
 
-    /// What the owner of the target changed since the last move.
+    /// Prints what was changed in the target since the last migration and is kept.
     fn kept(&self, report: &MigrationReport) {
         const SHOWN: usize = 20;
         for it in report.kept.iter().take(SHOWN) {
@@ -265,7 +269,7 @@ impl Rendering<'_> {
         }
     }
 
-    /// What filters keep back, and what was not asked for.
+    /// Prints the records that filters exclude, and the resources that were not requested.
     fn left_out(&self, report: &MigrationReport) -> Result<(), CliError> {
         let kept = report.kept_back.iter().map(|(resource, count)| format!("{count} {resource}"));
         let rest = report.not_asked.iter().map(|resource| format!("all {resource}"));
@@ -276,7 +280,7 @@ impl Rendering<'_> {
         self.out.summary(format_args!("left out, as asked: {}", all.join(", ")))
     }
 
-    /// What is left to a person, a line for each kind.
+    /// Prints the tasks to do by hand, one line for each kind.
     fn by_hand(&self, manual: &[ManualTask]) -> Result<(), CliError> {
         const SHOWN: usize = 5;
         let out = self.out;

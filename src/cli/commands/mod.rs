@@ -1,5 +1,4 @@
-//! One file per command: its arguments, and `run`, which calls one operation
-//! and shows what came of it.
+//! One file per command: its arguments, and `run`, which calls one operation and shows its result.
 
 pub mod apply;
 pub mod backup;

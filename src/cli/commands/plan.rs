@@ -1,4 +1,4 @@
-//! `linkvault plan`: what it would take to lead an account to a state.
+//! `linkvault plan`: shows the steps that change an account to a desired state.
 
 use std::path::PathBuf;
 
@@ -31,18 +31,21 @@ pub struct Args {
     /// Exit with code 2 if there are steps, else with 3 if the API cannot do a part
     #[arg(long)]
     pub detailed_exitcode: bool,
+    /// What the plan may do, and which part of the input to use.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// The maximum age of lists.
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
+    /// Limits on requests, time and the wait for the lock.
     #[command(flatten)]
     pub bounds: SessionArgs,
 }
 
-/// Reads the account and the wanted state, and shows the way.
+/// Reads the account and the desired state, and shows the plan.
 ///
 /// # Errors
-/// When one of them cannot be had, or they leave open what is meant.
+/// If one of them cannot be read, the input is ambiguous, or there are conflicts.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
     let request = PlanRequest {

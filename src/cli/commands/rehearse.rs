@@ -1,4 +1,4 @@
-//! `linkvault rehearse`: apply, to a copy of the account on this machine.
+//! `linkvault rehearse`: applies a plan to a local copy of the account.
 
 use crate::cli::plan_args::{MaxStalenessArgs, PolicyArgs};
 use crate::cli::session_args::SessionArgs;
@@ -34,18 +34,21 @@ pub struct Args {
     /// Stop at the first step that the sandbox refuses
     #[arg(long)]
     pub fail_fast: bool,
+    /// What the plan may do, and which part of the input to use.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// The maximum age of lists.
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
+    /// Limits on requests, time and the wait for the lock.
     #[command(flatten)]
     pub bounds: SessionArgs,
 }
 
-/// Applies to a copy, and tells what came of it.
+/// Applies the plan to a copy, and shows the result.
 ///
 /// # Errors
-/// As `apply`; when the account has no snapshot to rehearse on.
+/// As `apply`, and if the account has no snapshot.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
     let (caps, behaviour) = (args.caps.clone(), args.behaviour.clone());

@@ -1,4 +1,4 @@
-//! `linkvault resolve`: decide on steps whose outcome is not known.
+//! `linkvault resolve`: records decisions on steps of unknown outcome.
 
 use serde_json::{Value, json};
 
@@ -51,10 +51,10 @@ fn pair(text: &str) -> Result<(u32, i64), String> {
     Ok((step, id.parse().map_err(|_| format!("`{id}` is no id"))?))
 }
 
-/// Notes what was decided, and shows what is still open.
+/// Records the decisions, and shows the steps that are still open.
 ///
 /// # Errors
-/// When there is no such run, or a decision cannot be.
+/// If the run does not exist, or a decision is not possible.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let adopted = args.adopt.iter().map(|(step, id)| (*step, StepDecision::Adopt(*id)));

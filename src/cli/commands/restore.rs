@@ -1,4 +1,4 @@
-//! `linkvault restore`: lead an account back to a snapshot.
+//! `linkvault restore`: changes an account back to a snapshot.
 
 use crate::cli::plan_args::PolicyArgs;
 use crate::cli::render;
@@ -24,10 +24,13 @@ pub struct Args {
     /// The account
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
+    /// What the plan may do, and which part of the input to use.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// How to execute the plan.
     #[command(flatten)]
     pub run: RunArgs,
+    /// Limits on requests, time and the wait for the lock.
     #[command(flatten)]
     pub bounds: SessionArgs,
 }

@@ -1,4 +1,4 @@
-//! `linkvault resume`: go on with a run that was stopped.
+//! `linkvault resume`: continues a run that was stopped.
 
 use std::path::PathBuf;
 
@@ -36,16 +36,18 @@ pub struct Args {
     /// Accepted for scripts; this command never prompts
     #[arg(short, long)]
     pub yes: bool,
+    /// The maximum age of lists.
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
+    /// Limits on requests, time and the wait for the lock.
     #[command(flatten)]
     pub bounds: SessionArgs,
 }
 
-/// Goes on.
+/// Continues the run, and shows its result.
 ///
 /// # Errors
-/// When there is no such run, or it had to stop again.
+/// If the run does not exist, or stopped again.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     if args.dry_run {

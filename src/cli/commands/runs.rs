@@ -1,4 +1,4 @@
-//! `linkvault runs`: what was applied to an account, and what became of it.
+//! `linkvault runs`: lists the runs of an account, or the steps of one.
 
 use crate::model::RunId;
 use crate::ops::{error_sources, state_ref};
@@ -27,10 +27,10 @@ pub struct Args {
     pub run: Option<RunId>,
 }
 
-/// Lists them.
+/// Lists the runs, or the steps of one.
 ///
 /// # Errors
-/// When there is no vault or no such run.
+/// If the vault or the run does not exist.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let vault = state_ref::open(&account)?;
@@ -71,7 +71,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// `3 done, 1 refused`.
+/// The counts of a run as text: `3 done, 1 refused`.
 fn counts(run: &Run) -> String {
     let some = run.steps.iter().filter(|(_, count)| **count > 0);
     let mut parts: Vec<_> =

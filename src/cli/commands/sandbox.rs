@@ -1,4 +1,4 @@
-//! `linkvault sandbox`: serve a service of our own.
+//! `linkvault sandbox`: serves the API on this machine.
 
 use crate::ops::{NextStep, OpError, sandbox_from_vault, state_ref};
 use std::net::{SocketAddr, TcpListener};
@@ -59,7 +59,7 @@ pub struct Args {
 /// Serves until it is interrupted.
 ///
 /// # Errors
-/// When the address cannot be listened on, or a choice is none.
+/// If the address cannot be listened on, or a behaviour or fault does not exist.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     if args.behaviour == ["list"] || args.fault == ["list"] {
         return list(app);
@@ -109,8 +109,8 @@ fn behaviour(args: &Args) -> Result<Behaviour, CliError> {
     Ok(behaviour)
 }
 
-/// The account that is served: the one in the state file, a vault's newest
-/// snapshot, or the built-in sample account.
+/// The account to serve: from the state file, a vault's newest snapshot, or the built-in sample
+/// account.
 fn store(args: &Args, app: &App) -> Result<Store, CliError> {
     let kept = args.state.as_deref().map(load).transpose()?.flatten();
     if let Some(store) = kept {
@@ -142,7 +142,7 @@ fn from_vault(app: &App, from: &str) -> Result<Store, CliError> {
     Ok(loaded.store)
 }
 
-/// Shows every behaviour and fault that can be asked for.
+/// Lists all behaviours and faults.
 fn list(app: &App) -> Result<Exit, CliError> {
     if app.out.is_json() {
         app.out.json(&json!({

@@ -1,4 +1,4 @@
-//! `linkvault show`: print a state, a resource of it, or one record.
+//! `linkvault show`: prints a state, a resource of it, or one record.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -33,6 +33,7 @@ pub struct Args {
     /// The record's id; channel/type/id for an item of a channel
     #[arg(requires = "resource")]
     pub id: Option<String>,
+    /// Limits on requests, time and the wait for the lock.
     #[command(flatten)]
     pub bounds: SessionArgs,
 }
@@ -40,7 +41,7 @@ pub struct Args {
 /// Shows the state, a resource of it, or a record.
 ///
 /// # Errors
-/// When there is no such state or record.
+/// If the state or the record does not exist.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let target = StateRef::parse(&app.env, &args.reference, Reference::Latest(0), None)?;
     let which = match args.resource {
@@ -59,10 +60,10 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     Ok(Exit::of(Ok(CommandResult::complete(loaded.unread.is_empty()))))
 }
 
-/// The key that `text` names.
+/// Parses the key of a record.
 ///
 /// # Errors
-/// When it is none.
+/// If `text` is not a key of the resource.
 pub(super) fn key(resource: Resource, text: &str) -> Result<RecordKey, CliError> {
     RecordKey::parse(resource, text).ok_or_else(|| {
         let form = match resource {
@@ -76,7 +77,7 @@ pub(super) fn key(resource: Resource, text: &str) -> Result<RecordKey, CliError>
     })
 }
 
-/// An id for programs: a number, or an item's whole key.
+/// An id in JSON: a number, or an item's whole key.
 pub(super) fn id(key: &RecordKey) -> Value {
     match key {
         RecordKey::Id(id) => json!(id),
@@ -126,7 +127,7 @@ fn list(app: &App, loaded: &mut LoadedState, resource: Resource) -> Result<(), C
         return app.out.json(&List { format: 1, state, resource, records });
     }
     if resource == Resource::Account {
-        // There is one, and its values are long: a line for each reads better.
+        // There is one record with long values, so each field gets a line.
         let mut table = None;
         loaded.each(resource, |record| table = Some(fields(resource, &record)))?;
         return table.map_or(Ok(()), |table| app.out.table(table));
@@ -177,7 +178,7 @@ fn one(
     app.out.table(table)
 }
 
-/// A record with a line for each field.
+/// A record as a table with a line for each field.
 fn fields(resource: Resource, record: &Record<'static>) -> TextTable {
     let mut table = TextTable::new(&["field", "value"]);
     for (field, value) in resource.spec().read_fields().zip(&record.values) {
@@ -186,7 +187,7 @@ fn fields(resource: Resource, record: &Record<'static>) -> TextTable {
     table
 }
 
-/// A record exactly as the service sent it.
+/// The JSON of a record, exactly as the service sent it.
 fn raw(record: &Record<'static>) -> Option<Box<RawValue>> {
     RawValue::from_string(record.raw.to_string()).ok()
 }
@@ -206,6 +207,6 @@ struct One<'a> {
     resource: &'a str,
     id: Value,
     record: Option<Box<RawValue>>,
-    /// Values that linkvault sent and that no list gives back.
+    /// Values that linkvault sent and that no list returns.
     remembered: serde_json::Map<String, Value>,
 }

@@ -1,4 +1,4 @@
-//! `linkvault snapshots`: list what a vault holds.
+//! `linkvault snapshots`: lists the snapshots of a vault.
 
 use crate::ops::state_ref;
 use serde_json::{Value, json};
@@ -19,10 +19,10 @@ pub struct Args {
     pub account: String,
 }
 
-/// Lists them, oldest first.
+/// Lists the snapshots, oldest first.
 ///
 /// # Errors
-/// When there is no vault, or it cannot be read.
+/// If there is no vault.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let vault = state_ref::open(&account)?;
@@ -76,7 +76,7 @@ fn table(account: &AccountConfig, snapshots: &[Snapshot]) -> TextTable {
     table
 }
 
-/// A snapshot for programs.
+/// The JSON of a snapshot.
 pub(super) fn document(snapshot: &Snapshot) -> Value {
     let resources: serde_json::Map<_, _> = snapshot
         .outcomes

@@ -34,10 +34,10 @@ pub struct Args {
     pub accounts: Vec<String>,
 }
 
-/// Shows them.
+/// Shows the status of the accounts.
 ///
 /// # Errors
-/// When an account does not exist, or the output cannot be written.
+/// If an account does not exist.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let accounts = app.env.accounts(&args.accounts)?;
     let now = app.env.clock.now();
@@ -90,7 +90,7 @@ fn show(app: &App, account_statuses: &[AccountStatus], now: Timestamp) -> Result
     Ok(())
 }
 
-/// An account's status, for programs.
+/// The JSON of an account's status.
 #[must_use]
 pub fn document(it: &AccountStatus) -> Value {
     let iso = |time: Option<Timestamp>| time.map(Timestamp::iso);

@@ -1,4 +1,4 @@
-//! `linkvault template`: the header of a CSV file that an import understands.
+//! `linkvault template`: prints the header of a CSV file for `import`.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `linkvault ui`: serve the page of vaults.
+//! `linkvault ui`: serves the web UI.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +35,7 @@ pub struct Args {
         hide_env_values = true
     )]
     pub listen: SocketAddr,
+    /// Access to the web UI.
     #[command(flatten)]
     pub page: UiArgs,
 }
@@ -42,8 +43,7 @@ pub struct Args {
 /// Serves until it is interrupted.
 ///
 /// # Errors
-/// When there is no such account, the token cannot be read, or the address
-/// cannot be listened on.
+/// If an account does not exist, the token cannot be read, or the address cannot be listened on.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let accounts = accounts(args, app)?;
     let settings = args.page.settings(app, args.listen)?;
@@ -67,8 +67,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The named accounts; without names all that are configured, and the built-in
-/// one where it was used or is all there is.
+/// The named accounts; without names all configured ones, and the built-in one if it was used or is
+/// the only one.
 fn accounts(args: &Args, app: &App) -> Result<Vec<AccountConfig>, CliError> {
     let config = app.env.config()?;
     if !args.accounts.is_empty() {

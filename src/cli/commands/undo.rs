@@ -25,16 +25,18 @@ pub struct Args {
     /// Which value to use if a field changed again since the run
     #[arg(long, value_name = "WHOSE", default_value = "fail")]
     pub on_conflict: ConflictChoice,
+    /// How to execute the plan.
     #[command(flatten)]
     pub how: RunArgs,
+    /// Limits on requests, time and the wait for the lock.
     #[command(flatten)]
     pub bounds: SessionArgs,
 }
 
-/// Plans how to take the run back, shows the plan, asks, and applies it.
+/// Makes a plan that reverts the run, shows it, asks for confirmation, and applies it.
 ///
 /// # Errors
-/// When there is no such run, it is not finished, or as `apply`.
+/// If the run does not exist or is not finished, or as `apply`.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let request = UndoRequest {

@@ -1,4 +1,4 @@
-//! `linkvault vault`: commands on a vault's file.
+//! `linkvault vault`: commands for a vault's file.
 
 use std::path::PathBuf;
 
@@ -19,10 +19,14 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
+    /// The command with its arguments.
     #[command(subcommand)]
     pub command: VaultCommand,
 }
 
+/// The commands for a vault's file.
+// A doc comment on a variant would replace the command's own help.
+#[allow(missing_docs)]
 #[derive(Debug, Subcommand)]
 pub enum VaultCommand {
     Restore(RestoreArgs),
@@ -50,7 +54,7 @@ pub struct RestoreArgs {
     pub yes: bool,
 }
 
-/// Runs the command that was named.
+/// Runs the command of the arguments.
 ///
 /// # Errors
 /// As the command.

@@ -1,4 +1,4 @@
-//! What reaches which stream.
+//! Tests which text goes to which stream.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How what came of an operation is shown: text for people, one document for programs.
+//! Shows results of operations: text for people, one JSON document for programs.
 
 pub mod plan;
 pub mod run;

@@ -1,4 +1,4 @@
-//! A plan for people and for programs.
+//! Shows plans as text and JSON.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::cli::{CliError, Output, Paint};
 use crate::config::AccountConfig;
 use crate::ops::observation::Observation;
 
-/// A plan for programs.
+/// The JSON document of a plan. `name` is the input.
 #[must_use]
 pub fn document(plan: &Plan, account: &AccountConfig, name: &str, looked: &Observation) -> Value {
     let mut document = render::document(plan, &account.name);
@@ -19,7 +19,7 @@ pub fn document(plan: &Plan, account: &AccountConfig, name: &str, looked: &Obser
     document
 }
 
-/// A plan for people: the `answer` to what they asked for, or on the way to it.
+/// Prints a plan. `answer`: the user asked for the plan itself, so `-q` does not suppress it.
 pub fn show(out: &Output, plan: &Plan, form: PlanFormat, answer: bool) -> Result<(), CliError> {
     let mut text = String::new();
     // Writing to a string cannot fail.

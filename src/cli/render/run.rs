@@ -1,4 +1,4 @@
-//! What became of a run, for people and for programs, and as an exit code.
+//! Shows the result of a run as text, JSON and exit code.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::ops::apply::{AppliedRun, ApplyReport};
 use crate::ops::rehearse::RehearsalReport;
 use crate::vault::journal::StepState;
 
-/// Shows what became of a request to change `account`. The plan itself was shown before.
+/// Shows the result of a request to change `account`. The plan was shown before.
 pub fn show(app: &App, account: &AccountConfig, report: &ApplyReport) -> Result<Exit, CliError> {
     match report {
         ApplyReport::Declined => Ok(Exit::Done),
@@ -25,7 +25,7 @@ pub fn show(app: &App, account: &AccountConfig, report: &ApplyReport) -> Result<
             }
             Ok(exit(&RunReport::default(), plan.unsupported.len() as u64))
         }
-        // Where there was nothing to do, one document says so.
+        // A plan without steps gets a document, too.
         ApplyReport::Nothing { plan, input, requests } => {
             if app.out.is_json() {
                 let outcome = RunReport { requests: *requests, ..RunReport::default() };
@@ -40,7 +40,7 @@ pub fn show(app: &App, account: &AccountConfig, report: &ApplyReport) -> Result<
     }
 }
 
-/// Shows what a run came to.
+/// Shows the result of a run.
 pub fn show_applied(
     app: &App,
     account: &AccountConfig,
@@ -55,7 +55,7 @@ pub fn show_applied(
     exit(report, *missing).after(tell(app, account, report))
 }
 
-/// Shows what a rehearsal came to.
+/// Shows the result of a rehearsal.
 pub fn show_rehearsal(
     app: &App,
     account: &AccountConfig,
@@ -98,18 +98,18 @@ fn rehearsal_document(account: &AccountConfig, report: &RehearsalReport) -> Valu
     })
 }
 
-/// The exit code of a run: by its steps, and by how much of its input is
-/// `unsupported`, which the plan has no step for.
+/// The exit code of a run, from its steps and the number of `unsupported` changes, for which the
+/// plan has no step.
 #[must_use]
 pub fn exit(outcome: &RunReport, unsupported: u64) -> Exit {
     let sent = outcome.refused + outcome.skipped + outcome.not_sent;
     let missing = sent + outcome.stale + outcome.different + unsupported;
-    // Others changed what was planned for, and so nothing was written.
+    // Others changed the records, so nothing was written.
     let stale = outcome.stale > 0 && outcome.done == 0;
     Exit::of(Ok(CommandResult { unknown: outcome.unknown, stale, missing, changes: false }))
 }
 
-/// `3 done, 1 refused`.
+/// The counts of a run as text: `3 done, 1 refused`.
 #[must_use]
 pub fn counts(outcome: &RunReport) -> String {
     let mut parts = vec![format!("{} done", format::count(outcome.done))];
@@ -129,7 +129,7 @@ pub fn counts(outcome: &RunReport) -> String {
     parts.join(", ")
 }
 
-/// Says in a line what a run came to.
+/// Prints a line with the counts of a run, and a note about the next command.
 pub fn tell(app: &App, account: &AccountConfig, outcome: &RunReport) -> Result<(), CliError> {
     let requests = format::counted(outcome.requests, "request", "requests");
     let (run, name) = (outcome.run, &account.name);
@@ -146,7 +146,7 @@ pub fn tell(app: &App, account: &AccountConfig, outcome: &RunReport) -> Result<(
     Ok(())
 }
 
-/// A run's outcome for programs.
+/// The JSON document of a run.
 #[must_use]
 pub fn document(account: &AccountConfig, outcome: &RunReport) -> Value {
     json!({
