@@ -34,7 +34,7 @@ pub enum BaseUrlError {
     #[error("the url holds a character that no url can hold")]
     Character,
     #[error(
-        "plain http would show the key to everybody on the way; \
+        "plain http would send the key unencrypted; \
          use https, or set allow_http for this account"
     )]
     /// The scheme is `http`, the host is not this machine, and `allow_http` is off.

@@ -15,7 +15,7 @@ fn one_of<T: Copy + Send + Sync + 'static>(
     let words = PossibleValuesParser::new(names.iter().map(|(name, _)| *name));
     words.try_map(move |word| {
         let found = names.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
-        found.ok_or("is none of the choices")
+        found.ok_or("is not one of the possible values")
     })
 }
 

@@ -133,7 +133,7 @@ fn mistakes_of_a_table_are_reported() {
         ),
         (
             "[accounts.a]\nurl = \"http://a.example\"\nkey_env = \"K\"",
-            "c.toml:2:7: accounts.a.url: plain http would show the key to everybody on the way; use https, or set allow_http for this account",
+            "c.toml:2:7: accounts.a.url: plain http would send the key unencrypted; use https, or set allow_http for this account",
         ),
         (
             "[accounts.a]\nurl = \"https://a.example\"\nkey_command = \"pass\"",

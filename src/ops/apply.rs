@@ -192,7 +192,7 @@ pub(super) enum PlanEnd {
 /// Makes a plan for `wanted` and executes it in `session`.
 ///
 /// # Errors
-/// As [`apply`].
+/// As [`apply()`].
 pub(super) fn run_input(
     session: &mut WriteSession<'_>,
     request: RunRequest<'_>,
@@ -226,7 +226,7 @@ pub(super) fn run_input(
 /// Executes a saved plan in `session`, if it is for this account and not stale.
 ///
 /// # Errors
-/// As [`apply`]. If the plan is stale or was applied before, nothing is written.
+/// As [`apply()`]. If the plan is stale or was applied before, nothing is written.
 pub(super) fn run_saved_plan(
     session: &mut WriteSession<'_>,
     input: &str,

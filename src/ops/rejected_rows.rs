@@ -128,9 +128,11 @@ pub fn write(env: &Env, all: &Rows, origin: &RunInput, to: Option<&Path>) {
         match write_one(name, problems, origin, to) {
             Ok(path) => {
                 let path = path.display();
-                env.note(format_args!("{count} that did not make it: {path}; mend and apply it"));
+                env.note(format_args!(
+                    "{count} rejected and written to {path}; fix and apply that file"
+                ));
             }
-            Err(why) => env.warn(format_args!("{count} of {name} did not make it, and {why}")),
+            Err(why) => env.warn(format_args!("{count} of {name} rejected, and {why}")),
         }
     }
 }

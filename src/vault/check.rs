@@ -104,7 +104,7 @@ impl Vault {
             Ok((expected, found)) => {
                 for (name, sql) in expected {
                     if found.get(name) != Some(sql) {
-                        report.problem(format!("the table or view {name} is not as it should be"));
+                        report.problem(format!("the table or view {name} has a wrong definition"));
                     }
                 }
             }
@@ -253,7 +253,9 @@ impl Vault {
                 // Of the forgotten snapshots, only the newest still has all its versions.
                 let intact = snapshot.forgotten.is_none() || number == newest;
                 if intact && stored.get(resource) != Some(all) {
-                    report.problem(format!("snapshot #{number}: {resource} are not as they were"));
+                    report.problem(format!(
+                        "snapshot #{number}: {resource} do not match their digest"
+                    ));
                 }
             }
             last = number;

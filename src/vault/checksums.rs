@@ -33,9 +33,9 @@ impl ChecksumScope {
         match self {
             Self::Snapshots => "the list of snapshots is not as it was",
             Self::Identity => "the service or the account's id is not as it was",
-            Self::Sent => "the values that were sent are not as they were",
+            Self::Sent => "the sent values do not match their checksum",
             Self::Runs => "the list of runs is not as it was",
-            Self::Steps => "the steps of the runs are not as they were",
+            Self::Steps => "the steps of the runs do not match their checksum",
             Self::Ids => "the map of old and new ids is not as it was",
         }
     }

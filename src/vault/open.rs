@@ -408,7 +408,7 @@ fn check_tables(db: &Connection, path: &Path) -> Result<(), VaultError> {
     match tables.into_iter().find(|(name, sql)| found.get(*name) != Some(*sql)) {
         None => Ok(()),
         Some((name, _)) => {
-            let what = format!("the table {name} is not as it should be");
+            let what = format!("the table {name} has a wrong definition");
             Err(VaultError::Damaged { path: path.to_owned(), what })
         }
     }
@@ -423,7 +423,7 @@ fn check_triggers(db: &Connection, path: &Path) -> Result<(), VaultError> {
         .iter()
         .filter(|(_, sql)| sql.starts_with("CREATE TRIGGER"))
         .find(|(name, sql)| found.get(*name) != Some(*sql))
-        .map(|(name, _)| format!("the trigger {name} is not as it should be"));
+        .map(|(name, _)| format!("the trigger {name} has a wrong definition"));
     // SQLite goes by the SQL text, not by the `type` column.
     let foreign = || {
         found

@@ -35,16 +35,16 @@ pub struct QualifiedReference {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
     /// The reference, and the part of it that should be a number.
-    #[error("`{0}` is no reference: `{1}` is not a number")]
+    #[error("`{0}` is not a valid reference: `{1}` is not a number")]
     Number(String, String),
     /// A reference with the form of a date that is not a valid date or time.
-    #[error("`{0}` is no time of the calendar")]
+    #[error("`{0}` is not a valid date or time")]
     Time(String),
     /// There is no account before the `@`.
-    #[error("a reference needs an account in front of the @")]
+    #[error("the account before the @ is missing")]
     NoAccount,
     /// There is no reference after the `@`.
-    #[error("nothing stands behind the @ of `{0}`")]
+    #[error("the reference after the @ of `{0}` is missing")]
     Nothing(String),
     /// The account has no readable snapshot.
     #[error("there is no snapshot yet")]
@@ -53,13 +53,13 @@ pub enum ReferenceError {
     #[error("there is no snapshot #{0}; the snapshots are {1}")]
     NoNumber(i64, String),
     /// `latest~N` with only one backup.
-    #[error("there is only one snapshot yet, and none before it")]
+    #[error("there is no snapshot before the newest: only one backup exists")]
     Alone,
     /// `latest~N` is out of range: N, and the number of backups.
-    #[error("there are only {1} snapshots, runs aside, so none is {0} before the newest")]
+    #[error("latest~{0} is out of range: only {1} backups exist")]
     NoOlder(usize, usize),
     /// The given time is before the start of the oldest snapshot.
-    #[error("the oldest snapshot is younger than that: it began {0}")]
+    #[error("no snapshot is that old: the oldest one began {0}")]
     NoneBefore(String),
     /// No snapshot has this tag.
     #[error("no snapshot has the tag `{0}`")]
@@ -309,13 +309,10 @@ mod tests {
         for (text, message) in [
             ("#9", "there is no snapshot #9; the snapshots are #1 to #3"),
             ("9", "there is no snapshot #9; the snapshots are #1 to #3"),
-            ("latest~3", "there are only 3 snapshots, runs aside, so none is 3 before the newest"),
-            ("latest~x", "`latest~x` is no reference: `x` is not a number"),
-            (
-                "2026-10-01",
-                "the oldest snapshot is younger than that: it began 2026-11-01T10:00:00Z",
-            ),
-            ("2026-13-01", "`2026-13-01` is no time of the calendar"),
+            ("latest~3", "latest~3 is out of range: only 3 backups exist"),
+            ("latest~x", "`latest~x` is not a valid reference: `x` is not a number"),
+            ("2026-10-01", "no snapshot is that old: the oldest one began 2026-11-01T10:00:00Z"),
+            ("2026-13-01", "`2026-13-01` is not a valid date or time"),
             ("second", "no snapshot has the tag `second`"),
         ] {
             assert_eq!(found(text).unwrap_err().to_string(), message);

@@ -30,8 +30,8 @@ fn every_mistake_of_the_configuration_is_told_at_once() {
         "error: the configuration has 3 mistakes\n  \
            HOME/config.toml:1:1: accounts.main: the API key has no source; \
            add `key_env`, `key_file` or `key_command`\n  \
-           HOME/config.toml:2:7: accounts.main.url: plain http would show the key to \
-           everybody on the way; use https, or set allow_http for this account\n  \
+           HOME/config.toml:2:7: accounts.main.url: plain http would send the key \
+           unencrypted; use https, or set allow_http for this account\n  \
            HOME/config.toml:3:1: accounts.main.shedule: unknown key; \
            did you mean `schedule`?\n\
          hint: fix the file and run the command again; nothing was done\n",

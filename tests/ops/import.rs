@@ -120,7 +120,9 @@ fn a_refused_row_keeps_the_services_words_and_the_rest_goes_on() {
     let ran = import(&environment, "campaigns.csv", &[]).exits_with(3);
     ran.prints_among("run 1 of main: 2 done, 1 refused, 2 verified; ")
         .says_among(&format!("step 1 (update campaign 2) refused: {MESSAGE}\n"))
-        .says_among("1 row that did not make it: campaigns.rejected.csv; mend and apply it\n");
+        .says_among(
+            "1 row rejected and written to campaigns.rejected.csv; fix and apply that file\n",
+        );
     assert_eq!(service.writes().len(), 3);
     assert_eq!(
         environment.text("campaigns.rejected.csv"),

@@ -376,7 +376,8 @@ fn what_filters_keep_back_is_told_and_so_is_a_flag_that_did_nothing() {
         "{report}"
     );
     let ran = migrate(&environment, &[&wheres[..], &["--verify-only"]].concat());
-    ran.exits_with(2).prints_among("left out, as asked: 7 campaigns, 5 channels, 14 channel_items");
+    ran.exits_with(2)
+        .prints_among("excluded by options: 7 campaigns, 5 channels, 14 channel_items");
 }
 
 #[test]

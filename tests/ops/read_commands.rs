@@ -260,7 +260,7 @@ fn a_first_snapshot_has_nothing_to_be_compared_with() {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     environment.run(&["diff", "sandbox"]).exits_with(1).prints("").says(
-        "error: sandbox: there is only one snapshot yet, and none before it\n\
+        "error: sandbox: there is no snapshot before the newest: only one backup exists\n\
          hint: run `linkvault backup sandbox` again first\n",
     );
 }

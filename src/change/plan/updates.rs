@@ -139,7 +139,7 @@ impl<'a> Planner<'a> {
         live: &'a Records,
     ) -> Option<ResolvedRef> {
         if row.value(resource, "password").is_some() {
-            let what = "a password is never set from here: take its column away";
+            let what = "a password cannot be set from a file: remove its column";
             self.add_invalid_row(resource, row, what.to_owned());
             return None;
         }

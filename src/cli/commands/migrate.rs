@@ -277,7 +277,7 @@ impl Rendering<'_> {
         if all.is_empty() {
             return Ok(());
         }
-        self.out.summary(format_args!("left out, as asked: {}", all.join(", ")))
+        self.out.summary(format_args!("excluded by options: {}", all.join(", ")))
     }
 
     /// Prints the tasks to do by hand, one line for each kind.

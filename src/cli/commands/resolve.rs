@@ -48,7 +48,7 @@ pub struct Args {
 fn pair(text: &str) -> Result<(u32, i64), String> {
     let (step, id) = text.split_once('=').ok_or("write STEP=ID")?;
     let step = step.parse().map_err(|_| format!("`{step}` is no step's number"))?;
-    Ok((step, id.parse().map_err(|_| format!("`{id}` is no id"))?))
+    Ok((step, id.parse().map_err(|_| format!("`{id}` is not an id"))?))
 }
 
 /// Records the decisions, and shows the steps that are still open.

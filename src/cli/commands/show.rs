@@ -72,7 +72,7 @@ pub(super) fn key(resource: Resource, text: &str) -> Result<RecordKey, CliError>
         };
         CliError::new(
             OpErrorKind::Usage,
-            format_args!("`{text}` is no id of {resource}: it is {form}"),
+            format_args!("`{text}` is not an id of {resource}, which is {form}"),
         )
     })
 }
