@@ -227,11 +227,14 @@ pub(super) fn step_key(step: &PlanStep, blanks: Blanks) -> Option<NaturalKey> {
     NaturalKey::of_json(step.resource, blanks, fields).filter(|_| shown)
 }
 
-/// The record with the natural key that the create `step` asks for, where lists show one.
-pub(super) fn record_of_create(step: &PlanStep, records: &RecordMap) -> Option<RecordKey> {
-    let wanted = Some(wanted_key(step)?);
-    let mut found = records.values();
-    found.find(|record| record_key(step.resource, record) == wanted).map(|it| it.key.clone())
+/// The records with the natural key that the create `step` asks for; none where lists show no key.
+pub(super) fn records_of_create<'r>(
+    step: &PlanStep,
+    records: &'r RecordMap,
+) -> impl Iterator<Item = &'r Record<'static>> {
+    let (resource, wanted) = (step.resource, wanted_key(step));
+    let shown = resource.spec().shows_key();
+    records.values().filter(move |record| shown && record_key(resource, record) == wanted)
 }
 
 /// The natural key of a record, to compare with [`wanted_key`].

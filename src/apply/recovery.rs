@@ -98,12 +98,9 @@ impl PlanRunner<'_> {
         };
         let created: Vec<_> = self.all.iter().filter(created).collect();
         for work in created {
-            let records = state.resource_mut(work.step.resource);
-            let made = match work.id {
-                Some(id) => Some(RecordKey::Id(id)),
-                None => reconcile::record_of_create(&work.step, records),
-            };
-            made.map(|key| records.remove(&key));
+            if let Some(id) = work.id.or_else(|| remember::created_record(&work.step, &state)) {
+                state.resource_mut(work.step.resource).remove(&RecordKey::Id(id));
+            }
         }
         // Records that this run has changed differ from the plan's fingerprints.
         let changed = self.own_updates();

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::apply::journal_step::parse_step;
-use crate::apply::reconcile::{record_key, wanted_key};
+use crate::apply::reconcile::records_of_create;
 use crate::apply::verify::{DIFFERS, unlisted_values};
 use crate::apply::{ApplyError, ApplyOptions};
 use crate::change::plan::{
@@ -14,7 +14,7 @@ use crate::change::plan::{
 };
 use crate::clock::Timestamp;
 use crate::model::natural_key::fold_case;
-use crate::model::{FieldValue, Record, RecordKey, Resource, Role, RunId, SentValue, State, Verb};
+use crate::model::{FieldValue, RecordKey, Resource, Role, RunId, SentValue, State, Verb};
 use crate::vault::id_map::IdMapping;
 use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState};
 use crate::vault::{Vault, VaultError};
@@ -218,11 +218,8 @@ fn add_base_values(
 }
 
 /// The record of a create whose response had no id: the only record with its natural key.
-fn created_record(step: &PlanStep, state: &State) -> Option<i64> {
-    let key = wanted_key(step);
-    let shown = step.resource.spec().shows_key();
-    let is = |it: &&Record<'_>| shown && record_key(step.resource, it) == key;
-    let mut found = state.get(step.resource)?.values().filter(is);
+pub(super) fn created_record(step: &PlanStep, state: &State) -> Option<i64> {
+    let mut found = records_of_create(step, state.get(step.resource)?);
     match (found.next(), found.next()) {
         (Some(only), None) => Some(only.key.id()),
         _ => None,

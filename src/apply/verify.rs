@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 
-use crate::apply::reconcile::{record_key, wanted_key};
+use crate::apply::reconcile::records_of_create;
 use crate::change::plan::{JsonFields, PlanStep};
 use crate::model::natural_key::{domain_host, fold_case};
 use crate::model::{Field, FieldKind, FieldValue, Record, RecordKey, State, Verb, value};
@@ -64,10 +64,7 @@ pub fn verify(
         Verb::Delete => (gone(by_id().is_none()), id),
         Verb::Assign => (assigned(params, records), id),
         Verb::Create if id.is_none() => {
-            let key = wanted_key(step);
-            let shown = step.resource.spec().shows_key();
-            let same = |it: &&Record<'_>| shown && record_key(step.resource, it) == key;
-            let mut found = records.values().filter(same);
+            let mut found = records_of_create(step, records);
             match (found.next(), found.next()) {
                 (Some(record), None) => (fields(step, record), Some(record.key.id())),
                 (Some(_), Some(_)) => {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{KEY, LiveService, TestEnvironment};
 
 /// The sample account, backed up and exported to the folder `sheets`.
-fn exported() -> (TestEnvironment, LiveService) {
+pub(super) fn exported() -> (TestEnvironment, LiveService) {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q"]).succeeds();

@@ -3,17 +3,8 @@
 use linkvault::clock::{Clock, Interrupt, SystemClock};
 use serde_json::{Value, json};
 
+use super::apply::exported;
 use crate::support::{LiveService, TestEnvironment};
-
-/// The sample account, backed up and exported to the folder `sheets`.
-fn exported() -> (TestEnvironment, LiveService) {
-    let service = LiveService::start("", "");
-    let environment = TestEnvironment::new().account(&service.url());
-    environment.run(&["backup", "-q"]).succeeds();
-    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
-    service.new_requests();
-    (environment, service)
-}
 
 const REHEARSE: [&str; 4] = ["rehearse", "sheets", "--to", "main"];
 
