@@ -152,11 +152,14 @@ pub fn surroundings() -> TerminalInfo {
     }
 }
 
-/// The columns by the variable `COLUMNS` or the terminal, else 80; at least 40, for tables.
-fn width() -> u16 {
+/// The columns by the variable `COLUMNS` or the terminal, at least 40, for tables. `None` if stdout
+/// is no terminal.
+fn width() -> Option<u16> {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || {
-        terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(width), _)| width)
+        let size = terminal_size::terminal_size_of(io::stdout());
+        let unknown = io::stdout().is_terminal().then_some(80);
+        size.map(|(terminal_size::Width(width), _)| width).or(unknown)
     };
-    told.or_else(terminal).unwrap_or(80).max(40)
+    told.or_else(terminal).map(|width: u16| width.max(40))
 }

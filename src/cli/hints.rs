@@ -115,6 +115,7 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         NextStep::NameNewAccount => {
             "give another name, such as `linkvault init NAME`, or edit the file"
         }
+        NextStep::NameKeyFile => "pass --key-file FILE to use it, or remove it",
         NextStep::NameState => {
             "a state is named ACCOUNT, ACCOUNT@latest~1, ACCOUNT@#12, ACCOUNT@2026-11-01, \
              ACCOUNT@TAG or ACCOUNT@live; a file by its path"

@@ -24,6 +24,7 @@ pub mod run_args;
 pub mod session_args;
 mod signals;
 pub mod table;
+mod terminal;
 pub mod ui_accounts;
 pub mod values;
 

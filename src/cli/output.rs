@@ -5,7 +5,7 @@
 //! questions, progress and logs go to stderr.
 
 use std::fmt::{Arguments, Display};
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,9 +15,8 @@ use serde::Serialize;
 use super::global::{ColorChoice, GlobalArgs, ProgressChoice};
 use super::question::Prompt;
 use super::table::TextTable;
-use super::{CliError, CliErrorKind, OpErrorKind, hints};
+use super::{CliError, CliErrorKind};
 use crate::escaped::{Escaped, EscapedJson, EscapedLines};
-use crate::ops::{NextStep, OpError};
 
 /// Stderr, shared by messages, logs and progress bars. Hides the bars while it writes a line.
 #[derive(Clone)]
@@ -53,8 +52,9 @@ pub struct TerminalInfo {
     pub stderr_terminal: bool,
     /// `NO_COLOR` is set, or the terminal has no colours.
     pub no_color: bool,
-    /// The width in columns; 80 if unknown.
-    pub width: u16,
+    /// The width in columns, of the variable `COLUMNS` or of the terminal; `None` if stdout is no
+    /// terminal.
+    pub width: Option<u16>,
 }
 
 /// A meaning that a colour shows. The text alone always says the same.
@@ -169,7 +169,19 @@ impl Output {
     /// The width for text, in columns.
     #[must_use]
     pub const fn width(&self) -> u16 {
-        self.around.width
+        match self.around.width {
+            Some(width) => width,
+            None => 80,
+        }
+    }
+
+    /// The width for tables, in columns: where stdout is no terminal, programs read a row as a line.
+    #[must_use]
+    pub const fn table_width(&self) -> u16 {
+        match self.around.width {
+            Some(width) => width,
+            None => u16::MAX,
+        }
     }
 
     /// `text` in the colour of its meaning, if stdout shows colours. The text must be escaped
@@ -205,7 +217,7 @@ impl Output {
 
     /// Prints a table of the result.
     pub fn table(&self, table: TextTable) -> Result<(), CliError> {
-        self.line(table.render(self.width()))
+        self.line(table.render(self.table_width()))
     }
 
     /// Prints a line about the work done: to stdout, or to stderr with `--json`; not with `-q`.
@@ -282,68 +294,10 @@ impl Output {
         self.tell(format_args!("{text}"));
     }
 
-    /// Asks for confirmation; with `yes`, returns true without asking.
-    ///
-    /// # Errors
-    /// If there is no terminal, the answer cannot be read, or a signal ends the question.
-    pub fn confirm(&self, question: impl Display, yes: bool) -> Result<bool, OpError> {
-        if yes {
-            return Ok(true);
-        }
-        if !self.around.stdin_terminal || !self.around.stderr_terminal {
-            let message =
-                format!("cannot ask \"{question}\" without a terminal; nothing was written");
-            return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::Confirm));
-        }
-        let mut stderr = self.stderr.clone();
-        let _ = self.stdout().flush();
-        // In one call, so that progress bars cannot interrupt it.
-        let asked = stderr.write_all(format!("{} [y/N] ", Escaped(question)).as_bytes());
-        asked.and_then(|()| stderr.flush()).map_err(|error| {
-            let message = format!("cannot ask for confirmation: {error}; nothing was written");
-            OpError::new(OpErrorKind::Failed, message)
-        })?;
-        let read = || {
-            let mut answer = String::new();
-            io::stdin().lock().read_line(&mut answer).map(|_| answer)
-        };
-        let answer = self.question.answer(read).map_err(|error| {
-            OpError::new(OpErrorKind::Failed, format_args!("cannot read the answer: {error}"))
-        })?;
-        let Some(answer) = answer else {
-            self.tell(format_args!(""));
-            return Err(OpError::new(OpErrorKind::Interrupted, "interrupted; nothing was written"));
-        };
-        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
-    }
-
     /// The present question, so that a signal can end it.
     #[must_use]
     pub fn question(&self) -> Prompt {
         self.question.clone()
-    }
-
-    /// Asks twice for a secret, without showing it. `what` is the text of the question.
-    ///
-    /// # Errors
-    /// If there is no terminal, or the answers are empty or differ.
-    pub fn secret(&self, what: &str) -> Result<String, CliError> {
-        if !self.around.stdin_terminal || !self.around.stderr_terminal {
-            let message =
-                format!("cannot ask for \"{what}\" without a terminal; nothing was written");
-            return Err(CliError::new(OpErrorKind::Usage, message).hint(hints::NAME_PASSWORD_FILE));
-        }
-        let _ = self.stdout().flush();
-        let unread = |error: io::Error| {
-            CliError::new(OpErrorKind::Failed, format_args!("cannot read the answer: {error}"))
-        };
-        let first = rpassword::prompt_password(format!("{what}: ")).map_err(unread)?;
-        let again = rpassword::prompt_password("The same again: ").map_err(unread)?;
-        if first.is_empty() || first != again {
-            let message = "the two passwords differ or are empty; nothing was written";
-            return Err(CliError::new(OpErrorKind::Usage, message));
-        }
-        Ok(first)
     }
 
     /// How to show progress.
@@ -387,5 +341,6 @@ fn progress_mode(flags: &GlobalArgs, around: TerminalInfo) -> ProgressMode {
     }
 }
 
+mod questions;
 #[cfg(test)]
 mod tests;

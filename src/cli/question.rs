@@ -8,7 +8,15 @@ type Answer = Option<io::Result<String>>;
 
 /// The present question, if there is one.
 #[derive(Debug, Clone, Default)]
-pub struct Prompt(Arc<Mutex<Option<Sender<Answer>>>>);
+pub struct Prompt(Arc<Mutex<PromptState>>);
+
+#[derive(Debug, Default)]
+struct PromptState {
+    /// Ends the present question.
+    asked: Option<Sender<Answer>>,
+    /// Whether the reading thread noticed the Ctrl-C that ended the last question.
+    interrupted: bool,
+}
 
 impl Prompt {
     /// The answer that `read` returns, or `None` if [`Prompt::end`] is called first. Then the
@@ -18,25 +26,34 @@ impl Prompt {
         read: impl FnOnce() -> io::Result<String> + Send + 'static,
     ) -> io::Result<Option<String>> {
         let (answered, answer) = mpsc::channel();
-        *self.asked() = Some(answered.clone());
+        *self.state() = PromptState { asked: Some(answered.clone()), interrupted: false };
         let reader = move || {
             // If the question was ended, there is no receiver any more.
             let _ = answered.send(Some(read()));
         };
         std::thread::Builder::new().name("question".to_owned()).spawn(reader)?;
-        let came = answer.recv();
-        *self.asked() = None;
-        came.ok().flatten().transpose()
+        let came = answer.recv().ok().flatten();
+        let interrupted = matches!(&came, Some(Err(error)) if is_interrupt(error));
+        *self.state() = PromptState { asked: None, interrupted };
+        came.transpose()
     }
 
-    /// Ends the present question. Returns whether there was one.
+    /// Ends the present question. Returns whether the interrupt belongs to a question: to the
+    /// present one, or to one whose reading thread noticed it first.
     pub fn end(&self) -> bool {
-        self.asked().take().is_some_and(|asked| asked.send(None).is_ok())
+        let mut state = self.state();
+        let ended = state.asked.take().is_some_and(|asked| asked.send(None).is_ok());
+        ended || state.interrupted
     }
 
-    fn asked(&self) -> MutexGuard<'_, Option<Sender<Answer>>> {
+    fn state(&self) -> MutexGuard<'_, PromptState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether the terminal reported Ctrl-C as this error.
+pub fn is_interrupt(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Interrupted
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::api::base_url::BaseUrl;
-use crate::config::home::Home;
+use crate::api::http::ApiKey;
+use crate::config::home::{Home, KEYS};
 use crate::config::key_source::KeySource;
 use crate::config::values::{ConfigValueError, parse_account_name};
 use crate::config::{Config, ConfigProblem, document};
-use crate::files::{Durability, private_folder, temporary_beside};
+use crate::files::{Durability, private_folder, private_folder_of, temporary_beside};
 
 /// An account to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,10 +19,19 @@ pub struct NewAccount {
     pub name: String,
     /// Base URL of the service.
     pub url: BaseUrl,
-    /// Where the API key comes from.
-    pub key: KeySource,
+    /// The API key, or where it comes from.
+    pub key: NewKey,
     /// Whether the API key may be sent over plain HTTP.
     pub allow_http: bool,
+}
+
+/// The API key of a new account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewKey {
+    /// It is read from here.
+    From(KeySource),
+    /// It was typed, and is written to a file in the folder `keys`.
+    Typed(ApiKey),
 }
 
 /// Why an account was not added. The file is unchanged.
@@ -42,6 +52,12 @@ pub enum AddAccountError {
         name: String,
         /// Why it is not allowed.
         error: ConfigValueError,
+    },
+    /// The file for its key exists.
+    #[error("the key file {} already exists; nothing was written", file.display())]
+    KeyFile {
+        /// The key file.
+        file: PathBuf,
     },
     /// The file has mistakes, with or without the new account.
     #[error("{} is not valid{}", file.display(), lines(file, problems))]
@@ -65,10 +81,26 @@ fn lines(file: &Path, problems: &[ConfigProblem]) -> String {
     problems.iter().map(|problem| format!("\n{}", problem.at(file))).collect()
 }
 
-/// Adds `account` to the configuration file of `home`, and returns the file's path.
+/// Checks that the key of a new account `name` can be written to a file.
 ///
 /// # Errors
-/// [`AddAccountError::Exists`] if the name is taken: an account is never replaced.
+/// If the name is not allowed, or [`AddAccountError::KeyFile`].
+pub fn require_new_key_file(home: &Home, name: &str) -> Result<PathBuf, AddAccountError> {
+    parse_account_name(name)
+        .map_err(|error| AddAccountError::Name { name: name.to_owned(), error })?;
+    let file = home.key_file(name);
+    if file.symlink_metadata().is_ok() {
+        return Err(AddAccountError::KeyFile { file });
+    }
+    Ok(file)
+}
+
+/// Adds `account` to the configuration file of `home`, and returns the file's path. A typed key is
+/// written to a new file first.
+///
+/// # Errors
+/// [`AddAccountError::Exists`] if the name is taken, or [`AddAccountError::KeyFile`]: neither an
+/// account nor a key is ever replaced.
 pub fn add_account(home: &Home, account: &NewAccount) -> Result<PathBuf, AddAccountError> {
     let file = home.config_file();
     let name = account.name.clone();
@@ -89,8 +121,32 @@ pub fn add_account(home: &Home, account: &NewAccount) -> Result<PathBuf, AddAcco
     Config::parse(home, &text).map_err(invalid)?;
     private_folder(home.config_folder()).map_err(io)?;
     private_folder(&home.vaults_folder()).map_err(io)?;
-    write(&file, &text, old.is_some()).map_err(io)?;
+    let key = match &account.key {
+        NewKey::Typed(key) => Some(write_key(home, &name, key)?),
+        NewKey::From(_) => None,
+    };
+    write(&file, &text, old.is_some()).map_err(|error| {
+        // Without the account, nothing names the key.
+        key.as_ref().map(fs::remove_file);
+        io(error)
+    })?;
     Ok(file)
+}
+
+fn write_key(home: &Home, name: &str, key: &ApiKey) -> Result<PathBuf, AddAccountError> {
+    let file = require_new_key_file(home, name)?;
+    let text = format!("{}\n", key.reveal());
+    let written = private_folder_of(&file).and_then(|()| {
+        let new = temporary_beside(&file, text.as_bytes(), Durability::Synced)?;
+        Ok(new.persist_noclobber(&file)?)
+    });
+    match written {
+        Ok(_) => Ok(file),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(AddAccountError::KeyFile { file })
+        }
+        Err(error) => Err(AddAccountError::Io { file, error }),
+    }
 }
 
 const HEAD: &str = "\
@@ -111,17 +167,21 @@ fn appended(old: &[u8], account: &NewAccount) -> Vec<u8> {
 fn table(account: &NewAccount) -> String {
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let name = &account.name;
-    // An unquoted dot would start a subtable.
-    let name = if name.contains('.') { quoted(name) } else { name.clone() };
     let url = quoted(&account.url.to_string());
     let key = match &account.key {
-        KeySource::Variable(variable) => format!("key_env = {}", quoted(variable)),
-        KeySource::File(path) => format!("key_file = {}", quoted(&path.to_string_lossy())),
-        KeySource::Command(words) => {
+        // Relative to the configuration, so that the folder can be moved.
+        NewKey::Typed(_) => format!("key_file = {}", quoted(&format!("{KEYS}/{name}"))),
+        NewKey::From(KeySource::Variable(variable)) => format!("key_env = {}", quoted(variable)),
+        NewKey::From(KeySource::File(path)) => {
+            format!("key_file = {}", quoted(&path.to_string_lossy()))
+        }
+        NewKey::From(KeySource::Command(words)) => {
             let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
             format!("key_command = [{}]", words.join(", "))
         }
     };
+    // An unquoted dot would start a subtable.
+    let name = if name.contains('.') { quoted(name) } else { name.clone() };
     let http = if account.allow_http { "allow_http = true\n" } else { "" };
     format!("[accounts.{name}]\nurl = {url}\n{key}\n{http}")
 }
@@ -150,7 +210,7 @@ mod tests {
         NewAccount {
             name: "main".into(),
             url: BaseUrl::parse("https://links.example.com/", false).unwrap(),
-            key: KeySource::Variable("LINKS_KEY".into()),
+            key: NewKey::From(KeySource::Variable("LINKS_KEY".into())),
             allow_http: false,
         }
     }
@@ -180,6 +240,7 @@ mod tests {
             "# mine\n[accounts.main]   # odd   layout\nurl='https://a.example'\nkey_env='K'";
         fs::write(home.config_file(), before).unwrap();
         let key = KeySource::Command(vec!["pass".into(), "it\"s".into()]);
+        let key = NewKey::From(key);
         let other = NewAccount { name: "b.c".into(), key, ..main_account() };
         add_account(&home, &other).unwrap();
         let after = fs::read_to_string(home.config_file()).unwrap();
@@ -194,7 +255,8 @@ mod tests {
         let home = Home::at(folder.path());
         add_account(&home, &main_account()).unwrap();
         let before = fs::read(home.config_file()).unwrap();
-        let again = NewAccount { key: KeySource::Variable("OTHER".into()), ..main_account() };
+        let key = NewKey::From(KeySource::Variable("OTHER".into()));
+        let again = NewAccount { key, ..main_account() };
         assert!(matches!(add_account(&home, &again), Err(AddAccountError::Exists { .. })));
         assert_eq!(fs::read(home.config_file()).unwrap(), before);
     }
@@ -207,6 +269,45 @@ mod tests {
         let result = add_account(&home, &main_account());
         assert!(matches!(result, Err(AddAccountError::Invalid { .. })), "{result:?}");
         assert_eq!(fs::read_to_string(home.config_file()).unwrap(), "accounts = {}\n");
+    }
+
+    #[test]
+    fn a_typed_key_goes_to_a_private_file_that_the_account_names() {
+        use crate::clock::{Interrupt, SystemClock};
+        use crate::config::{AccountLocation, SecretKind};
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(&folder.path().join("home"));
+        let typed = NewAccount { key: NewKey::Typed(ApiKey::new("geheim-1")), ..main_account() };
+        let dotted = NewAccount { name: "b.c".into(), ..typed.clone() };
+        add_account(&home, &typed).unwrap();
+        add_account(&home, &dotted).unwrap();
+        let file = home.key_file("main");
+        assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
+        assert!(!fs::read_to_string(home.config_file()).unwrap().contains("geheim"));
+        for account in Config::load(&home).unwrap().accounts() {
+            let AccountLocation::Service { key, .. } = &account.place else { continue };
+            let clock = SystemClock::new(Interrupt::default());
+            assert_eq!(key.read(SecretKind::Key, &clock).unwrap().reveal(), "geheim-1");
+            assert_eq!(key.warning(), None);
+        }
+    }
+
+    #[test]
+    fn a_key_file_is_never_replaced_and_none_is_left_without_its_account() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path());
+        let typed = NewAccount { key: NewKey::Typed(ApiKey::new("new")), ..main_account() };
+        fs::create_dir(folder.path().join(KEYS)).unwrap();
+        fs::write(home.key_file("main"), "old").unwrap();
+        let refused = add_account(&home, &typed).unwrap_err();
+        assert!(matches!(refused, AddAccountError::KeyFile { .. }), "{refused}");
+        assert_eq!(fs::read_to_string(home.key_file("main")).unwrap(), "old");
+        assert!(!home.config_file().exists());
+        fs::remove_file(home.key_file("main")).unwrap();
+        // A dangling link: the configuration can be neither read nor created.
+        std::os::unix::fs::symlink(folder.path().join("none/file"), home.config_file()).unwrap();
+        add_account(&home, &typed).unwrap_err();
+        assert!(!home.key_file("main").exists());
     }
 
     #[test]

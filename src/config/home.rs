@@ -10,6 +10,9 @@ pub struct Home {
     data: PathBuf,
 }
 
+/// The folder of the key files, in that of the configuration.
+pub const KEYS: &str = "keys";
+
 /// The user has no home folder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot locate the configuration and the vaults: this user has no home folder")]
@@ -64,6 +67,12 @@ impl Home {
     #[must_use]
     pub fn vault_file(&self, name: &str) -> PathBuf {
         self.vaults_folder().join(format!("{name}.db"))
+    }
+
+    /// The file for the key of the account `name` that `init` writes.
+    #[must_use]
+    pub fn key_file(&self, name: &str) -> PathBuf {
+        self.config.join(KEYS).join(name)
     }
 
     /// The lock file of the daemon: a home has at most one daemon.

@@ -186,10 +186,24 @@ fn variable(name: &str) -> Result<ApiKey, KeySourceCause> {
     checked(value.as_encoded_bytes(), || format!("the environment variable {name}"))
 }
 
-/// Whether the user may have configured the key instead of a variable's name.
-fn looks_like_a_key(name: &str) -> bool {
-    let has = |kind: fn(&u8) -> bool| name.as_bytes().iter().any(kind);
-    name.len() >= 16 && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit)
+/// Whether a user may have given the key instead of the name of a variable. Names are upper case
+/// or short: `LINKS_KEY`.
+#[must_use]
+pub fn looks_like_a_key(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let named = bytes.iter().all(fits) && !bytes.first().is_some_and(u8::is_ascii_digit);
+    let long = bytes.len() >= 16;
+    !named || long && (bytes.iter().any(u8::is_ascii_lowercase) || !bytes.contains(&b'_'))
+}
+
+/// A key that was typed or pasted.
+///
+/// # Errors
+/// If the text is not one word of visible ASCII characters. The error does not contain it.
+pub fn typed_key(text: &str) -> Result<ApiKey, KeySourceError> {
+    let key = checked(text.as_bytes(), || "the answer".to_owned());
+    key.map_err(|cause| KeySourceError { what: SecretKind::Key, cause })
 }
 
 fn file(path: &Path, what: &str) -> Result<ApiKey, KeySourceCause> {
@@ -276,9 +290,23 @@ mod tests {
 
     #[test]
     fn a_key_in_place_of_a_variables_name_is_not_shown() {
-        let source = KeySource::Variable("aB3dE5fG7hJ9kL1mN".into());
-        let error = read(&source).unwrap_err();
-        assert!(error.contains("looks like a key") && !error.contains("aB3d"), "{error}");
+        for key in ["aB3dE5fG7hJ9kL1mN", "abcdefghijklmnopq", "AB3DE5FG7HJ9KL1M", "4-4", "a.b"] {
+            let error = read(&KeySource::Variable(key.into())).unwrap_err();
+            assert!(error.contains("looks like a key") && !error.contains(key), "{error}");
+        }
+        for name in ["LINKS_KEY", "links_key_2", "LINKVAULT_TEST_KEY_2", "K", "my_links_key"] {
+            assert!(!looks_like_a_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_typed_key_is_one_word_and_its_error_does_not_show_it() {
+        assert_eq!(typed_key(" geheim-1 \n").unwrap().reveal(), "geheim-1");
+        for text in ["", "two words", "geheim\u{fc}"] {
+            let error = typed_key(text).unwrap_err().to_string();
+            assert!(error.starts_with("the answer "), "{error}");
+            assert!(text.is_empty() || !error.contains(text), "{error}");
+        }
     }
 
     #[test]

@@ -21,9 +21,11 @@ use std::path::{Path, PathBuf};
 
 pub use crate::suggest::suggest;
 pub use account::{AccountConfig, AccountLocation, key_variables};
-pub use add_account::{AddAccountError, NewAccount, add_account};
+pub use add_account::{AddAccountError, NewAccount, NewKey, add_account, require_new_key_file};
 pub use home::{Home, HomeError};
-pub use key_source::{KeySource, KeySourceCause, KeySourceError, SecretKind};
+pub use key_source::{
+    KeySource, KeySourceCause, KeySourceError, SecretKind, looks_like_a_key, typed_key,
+};
 pub use keys::reference;
 pub use permissions::{folder_permission_warning, permission_warning};
 pub use problem::ConfigProblem;

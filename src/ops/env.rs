@@ -218,9 +218,14 @@ impl Env {
             let message = self.redactor.text(&failure.message).into_owned();
             OpError { message, ..failure }
         })?;
+        self.redact_secret(what, &key);
+        Ok(key)
+    }
+
+    /// From now on removes `key` from every response.
+    pub fn redact_secret(&self, what: SecretKind, key: &ApiKey) {
         self.redactor.add(key.reveal());
         self.warn_of_short(what.name(), key.reveal());
-        Ok(key)
     }
 
     /// From now on removes an account's new password from every response.

@@ -150,6 +150,7 @@ impl From<AddAccountError> for OpError {
         let failure = Self::new(OpErrorKind::Config, &error);
         match error {
             AddAccountError::Exists { .. } => failure.next(NextStep::NameNewAccount),
+            AddAccountError::KeyFile { .. } => failure.next(NextStep::NameKeyFile),
             _ => failure,
         }
     }

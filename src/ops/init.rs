@@ -8,7 +8,7 @@ use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::api::client::{Client, GetOptions};
 use crate::api::pacer::Pacer;
 use crate::api::ureq::{TransportOptions, UreqTransport};
-use crate::config::{NewAccount, SecretKind, add_account};
+use crate::config::{NewAccount, NewKey, SecretKind, add_account, require_new_key_file};
 use crate::crawl::request_account;
 
 /// Refuses a name that another account has.
@@ -24,13 +24,24 @@ pub fn require_new_name(env: &Env, name: &str) -> Result<(), OpError> {
     Err(OpError::new(OpErrorKind::Config, message).next(NextStep::NameNewAccount))
 }
 
+/// The file to which a typed key of the new account `name` would be written.
+///
+/// # Errors
+/// If the name is not allowed, or the file exists.
+pub fn new_key_file(env: &Env, name: &str) -> Result<PathBuf, OpError> {
+    Ok(require_new_key_file(&env.home()?, name)?)
+}
+
 /// Requests the account of the key. Returns its id and name as text: `7 (Anna)`.
 ///
 /// # Errors
 /// If the service does not accept the key, or its response is not that of the API.
 pub fn check_key(env: &Env, account: &NewAccount) -> Result<String, OpError> {
     env.catch_interrupts();
-    let key = env.secret(SecretKind::Key, &account.key)?;
+    let key = match &account.key {
+        NewKey::From(source) => env.secret(SecretKind::Key, source)?,
+        NewKey::Typed(key) => key.clone(),
+    };
     let trust = trust(None)?;
     let options =
         TransportOptions { allow_http: account.allow_http, trust, ..TransportOptions::default() };

@@ -32,6 +32,8 @@ pub enum NextStep {
     },
     /// Give the new account another name.
     NameNewAccount,
+    /// Name the key file that exists, or remove it.
+    NameKeyFile,
     /// Put an account before this reference.
     QualifyReference(String),
     /// Name a state in one of the valid forms.

@@ -5,3 +5,4 @@ mod exit_codes;
 mod help;
 mod log_output;
 mod output;
+mod questions;

@@ -4,6 +4,8 @@
 pub mod canned_responses;
 pub mod echo_server;
 pub mod service;
+#[cfg(target_os = "linux")]
+pub mod terminal;
 mod vault_history;
 
 use std::path::PathBuf;

@@ -121,7 +121,7 @@ fn show(
             },
         ]);
     }
-    app.out.answer(table.render(app.out.width()), asked)
+    app.out.answer(table.render(app.out.table_width()), asked)
 }
 
 fn finish(

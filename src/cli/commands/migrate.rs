@@ -228,7 +228,7 @@ impl Rendering<'_> {
             table.row([(*name).to_owned()].into_iter().chain(cells));
         }
         if !table.is_empty() {
-            out.summary(table.render(out.width()))?;
+            out.summary(table.render(out.table_width()))?;
         }
         self.left_out(report)?;
         self.kept(report);
@@ -251,7 +251,7 @@ impl Rendering<'_> {
             table.row([gap.resource.name(), &ids, &gap.reason]);
         }
         out.summary("")?;
-        out.summary(table.render(out.width()))
+        out.summary(table.render(out.table_width()))
     }
 
     /// Prints what was changed in the target since the last migration and is kept.
@@ -299,6 +299,6 @@ impl Rendering<'_> {
             table.row([resource.name(), &ids, reason]);
         }
         out.summary("")?;
-        out.summary(table.render(out.width()))
+        out.summary(table.render(out.table_width()))
     }
 }

@@ -1,6 +1,8 @@
 //! Tests which text goes to which stream.
 
 use super::*;
+use crate::cli::OpErrorKind;
+use crate::ops::NextStep;
 
 #[derive(Clone, Default)]
 struct Pipe(Arc<Mutex<Vec<u8>>>);
@@ -29,7 +31,7 @@ fn wired(around: TerminalInfo, flags: &GlobalArgs) -> (Output, Pipe, Pipe) {
 }
 
 fn piped(flags: &GlobalArgs) -> (Output, Pipe, Pipe) {
-    wired(TerminalInfo { width: 80, ..TerminalInfo::default() }, flags)
+    wired(TerminalInfo { width: Some(80), ..TerminalInfo::default() }, flags)
 }
 
 #[test]
@@ -58,6 +60,20 @@ fn a_summary_makes_room_for_the_json_document() {
     output.summary("summary").unwrap();
     output.json(&serde_json::json!({"format": 1})).unwrap();
     assert_eq!((out.text().as_str(), err.text().as_str()), ("{\"format\":1}\n", "summary\n"));
+}
+
+#[test]
+fn a_table_is_wrapped_only_where_the_width_is_known() {
+    let lines = |width| {
+        let around = TerminalInfo { width, ..TerminalInfo::default() };
+        let (output, out, _) = wired(around, &GlobalArgs::default());
+        let mut table = TextTable::new(&["name", "what"]);
+        table.row(["a", &"word ".repeat(400)]);
+        output.table(table).unwrap();
+        out.text().lines().count()
+    };
+    assert_eq!(lines(None), 2);
+    assert!(lines(Some(80)) > 20);
 }
 
 #[test]

@@ -97,7 +97,7 @@ pub fn print(app: &App, account: &AccountConfig, report: &BackupReport) -> Resul
         left_out(snapshot)
     ))?;
     app.out.summary("")?;
-    app.out.summary(table(snapshot).render(app.out.width()))?;
+    app.out.summary(table(snapshot).render(app.out.table_width()))?;
     app.out.summary("")?;
     app.out.summary(cost(summary, *time))?;
     if let Some(movement) = movement(*moved) {

@@ -1,0 +1,106 @@
+//! Questions on the terminal: confirmation, a line of text, a secret.
+
+use std::fmt::Display;
+use std::io::{self, BufRead as _, Write as _};
+
+use super::Output;
+use crate::cli::question::is_interrupt;
+use crate::cli::terminal::{TerminalMode, discard_typed_keys};
+use crate::cli::{CliError, Escaped, OpErrorKind, hints};
+use crate::ops::{NextStep, OpError};
+
+impl Output {
+    /// Whether questions can be asked: stdin and stderr are terminals.
+    #[must_use]
+    pub const fn can_ask(&self) -> bool {
+        self.around.stdin_terminal && self.around.stderr_terminal
+    }
+
+    /// Asks for confirmation; with `yes`, returns true without asking.
+    ///
+    /// # Errors
+    /// If there is no terminal, the answer cannot be read, or a signal ends the question.
+    pub fn confirm(&self, question: impl Display, yes: bool) -> Result<bool, OpError> {
+        if yes {
+            return Ok(true);
+        }
+        if !self.can_ask() {
+            let message =
+                format!("cannot ask \"{question}\" without a terminal; nothing was written");
+            return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::Confirm));
+        }
+        discard_typed_keys();
+        let answer = self.ask(format_args!("{question} [y/N]"))?.unwrap_or_default();
+        Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
+    }
+
+    /// Asks for a line of text, which is trimmed. `None` at the end of the input.
+    ///
+    /// # Errors
+    /// If the question cannot be shown, the answer cannot be read, or a signal ends the question.
+    pub fn ask(&self, question: impl Display) -> Result<Option<String>, OpError> {
+        let mut stderr = self.stderr.clone();
+        let _ = self.stdout().flush();
+        // In one call, so that progress bars cannot interrupt it.
+        let asked = stderr.write_all(format!("{} ", Escaped(question)).as_bytes());
+        asked.and_then(|()| stderr.flush()).map_err(|error| {
+            let message = format!("cannot ask a question: {error}; nothing was written");
+            OpError::new(OpErrorKind::Failed, message)
+        })?;
+        let read = || {
+            let mut answer = String::new();
+            io::stdin().lock().read_line(&mut answer).map(|_| answer)
+        };
+        let answer = self.answered(self.question.answer(read))?;
+        if !answer.ends_with('\n') {
+            // The terminal has shown no end of the line.
+            self.tell(format_args!(""));
+        }
+        Ok((!answer.is_empty()).then(|| answer.trim().to_owned()))
+    }
+
+    /// Asks for a line of text without showing the answer.
+    ///
+    /// # Errors
+    /// As [`Self::ask`], or if the input ends.
+    pub fn ask_hidden(&self, question: impl Display) -> Result<String, OpError> {
+        let _ = self.stdout().flush();
+        let question = format!("{}: ", Escaped(question));
+        let _mode = TerminalMode::save();
+        let answer = self.question.answer(|| rpassword::prompt_password(question));
+        self.answered(answer)
+    }
+
+    /// Asks twice for a secret, without showing it. `what` is the text of the question.
+    ///
+    /// # Errors
+    /// If there is no terminal, or the answers are empty or differ.
+    pub fn secret(&self, what: &str) -> Result<String, CliError> {
+        if !self.can_ask() {
+            let message =
+                format!("cannot ask for \"{what}\" without a terminal; nothing was written");
+            return Err(CliError::new(OpErrorKind::Usage, message).hint(hints::NAME_PASSWORD_FILE));
+        }
+        let first = self.ask_hidden(what)?;
+        let again = self.ask_hidden("The same again")?;
+        if first.is_empty() || first != again {
+            let message = "the two passwords differ or are empty; nothing was written";
+            return Err(CliError::new(OpErrorKind::Usage, message));
+        }
+        Ok(first)
+    }
+
+    /// The answer, or the error of a question that has none.
+    fn answered(&self, answer: io::Result<Option<String>>) -> Result<String, OpError> {
+        match answer {
+            Ok(Some(answer)) => return Ok(answer),
+            Err(error) if !is_interrupt(&error) => {
+                let message = format!("cannot read the answer: {error}; nothing was written");
+                return Err(OpError::new(OpErrorKind::Failed, message));
+            }
+            Ok(None) | Err(_) => {}
+        }
+        self.tell(format_args!(""));
+        Err(OpError::new(OpErrorKind::Interrupted, "interrupted; nothing was written"))
+    }
+}
