@@ -319,6 +319,7 @@ pub(super) fn run_confirmed(
     let saved = !request.plan_id.is_empty();
     let mut origin = if saved { RunInput::without_files(plan) } else { RunInput::of(plan) };
     origin.manual = request.manual;
+    let max_staleness = looked.max_staleness;
     let asked = session.clock.monotonic();
     let steps = format::counted(plan.steps.len() as u64, "step", "steps");
     let question = format!("Apply {steps} to {}?", account.name);
@@ -328,8 +329,17 @@ pub(super) fn run_confirmed(
         env.note("nothing was written");
         return Ok(None);
     }
-    apply::save_matches(&mut session.vault, plan, saved, session.clock.now())?;
     let thought = session.clock.monotonic().saturating_sub(asked);
+    let fresh = if thought < LONG_THOUGHT {
+        None
+    } else {
+        // Without a run, the snapshot would count as a backup.
+        session.discard_observation(looked)?;
+        Some(session.observe(&plan.reads(), false)?)
+    };
+    let looked = fresh.as_ref().unwrap_or(looked);
+    let matched = apply::save_matches(&mut session.vault, plan, saved, session.clock.now());
+    matched.map_err(|failure| session.discard_after(looked, failure.into()))?;
     let options = apply::ApplyOptions {
         command: request.command.to_owned(),
         input: request.input,
@@ -337,25 +347,24 @@ pub(super) fn run_confirmed(
         service: session.session.service.clone(),
         fail_fast: run.fail_fast,
         secrets: request.secrets,
-        max_staleness: Some(looked.max_staleness),
+        max_staleness: Some(max_staleness),
         limit: Some(looked.limit),
         reserve: looked.reserve,
         paging: looked.paging.clone(),
         plan: origin.text(),
-        // If the user took long to confirm, the snapshot is too old.
-        snapshot_before: (thought < LONG_THOUGHT).then_some(looked.snapshot),
+        snapshot_before: Some(looked.snapshot),
     };
     let progress = Arc::clone(&session.progress);
     let (client, vault) = (&mut session.session.client, &mut session.vault);
     let ended = apply::apply(client, vault, &*session.clock, &*progress, &options, plan);
-    if matches!(&ended, Err(apply::ApplyError::Stale(_) | apply::ApplyError::Used(_))) {
+    if ended.is_err() && session.vault.unfinished_run()?.is_none() {
         // No run began.
         session.discard_observation(looked)?;
     }
     Ok(Some(ended))
 }
 
-/// After waiting this long for the confirmation, the run makes a new snapshot first.
+/// After waiting this long for the confirmation, the account is read again before the run.
 const LONG_THOUGHT: Duration = Duration::from_secs(60);
 
 /// The report on a plan; writes the rejected rows.

@@ -25,6 +25,7 @@ mod expected_account;
 mod history;
 mod history_seeds;
 mod invariants;
+mod late_answers;
 mod listings;
 mod migration_check;
 mod migrations;
