@@ -14,7 +14,7 @@ use super::{Env, OpError, OpErrorKind};
 use crate::api::pacer::Pacer;
 use crate::clock::Timestamp;
 use crate::config::{AccountConfig, StatisticsSetting};
-use crate::crawl::{self, CrawlOptions, CrawlReport, ObservationScope};
+use crate::crawl::{self, CrawlOptions, CrawlReport, ObservationScope, StatisticsMode};
 use crate::health::attempt::{
     AttemptOutcome, BackupAttempt, EmptiedList, HealthProblem, ProblemKind,
 };
@@ -23,7 +23,7 @@ use crate::model::Resource;
 use crate::progress::Progress;
 use crate::vault::Vault;
 use crate::vault::lock::{LockCommand, LockPurpose};
-use crate::vault::snapshot::{RequestUsage, Snapshot};
+use crate::vault::snapshot::{ReadState, RequestUsage, Snapshot};
 
 /// Which account to back up, and which part of it.
 #[derive(Debug, Clone)]
@@ -185,8 +185,13 @@ pub fn mirror(
 pub struct BackupEstimate {
     /// The resources that would be read.
     pub scope: Vec<Resource>,
-    /// The minimum number of requests, without statistics.
+    /// The minimum number of requests, with those for statistics.
     pub requests: u64,
+    /// The requests for statistics of QR codes that are known to be needed.
+    pub statistics: u64,
+    /// The QR codes that take one more request each, if there may be any: all of them, or those
+    /// whose scans changed.
+    pub more_statistics: Option<StatisticsMode>,
     /// The time that these requests take at the rate limit.
     pub time: Duration,
     /// The rate limit of the configuration, in requests per minute.
@@ -196,20 +201,32 @@ pub struct BackupEstimate {
 /// Estimates the cost of a backup. Sends no request and writes nothing.
 pub fn estimate(env: &Env, request: &BackupRequest<'_>) -> Result<BackupEstimate, OpError> {
     let account = request.account;
-    let scope = request.options("")?.scope;
-    let known = match Vault::open_if_there(&account.vault)? {
-        Some(vault) => vault.snapshots()?.pop(),
-        None => None,
-    };
-    let requests = least_requests(&scope, known.as_ref());
+    let options = request.options("")?;
+    let mut known = None;
+    let mut due = 0;
+    if let Some(vault) = Vault::open_if_there(&account.vault)? {
+        known = vault.snapshots()?.pop();
+        let all = options.stats == StatisticsMode::All;
+        due = vault.statistics_to_fetch(i64::MAX, all)?.len() as u64;
+    }
+    let codes = known.as_ref().and_then(|it| it.outcome(Resource::QrCodes));
+    let offered = codes.is_none_or(|it| it.state != ReadState::NotOffered);
+    let wanted = options.stats != StatisticsMode::None && offered;
+    let wanted = wanted && options.scope.contains(&Resource::QrCodes);
+    let budget = options.stats_budget.unwrap_or(u64::MAX);
+    let statistics = if wanted { due.min(budget) } else { 0 };
+    let scope = options.scope;
+    let requests = least_requests(&scope, known.as_ref()) + statistics;
     let reserve = u64::from(request.limits.reserve.unwrap_or(account.settings.reserve));
     let limit = account.settings.limit.map(u64::from);
     let pacer = Pacer::new(reserve).assuming(limit);
     let time = pacer.estimate(env.clock.monotonic(), requests);
-    Ok(BackupEstimate { scope, requests, time, limit })
+    let unknown = options.stats == StatisticsMode::Changed || known.is_none();
+    let more_statistics = (wanted && unknown && statistics < budget).then_some(options.stats);
+    Ok(BackupEstimate { scope, requests, statistics, more_statistics, time, limit })
 }
 
-/// The minimum number of requests to read `scope`, from the counts of the newest snapshot: pages of
+/// The minimum number of requests to read the lists of `scope`, from the counts of the newest snapshot: pages of
 /// 1,000, and page 1 again if there are several.
 fn least_requests(scope: &[Resource], known: Option<&Snapshot>) -> u64 {
     let records =

@@ -110,6 +110,24 @@ fn one_account_that_fails_does_not_keep_the_next_from_its_backup() {
 }
 
 #[test]
+fn a_dry_run_prices_the_statistics_that_are_asked_for() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    for stats in [["--stats", "all"], ["--stats", "none"]] {
+        let planned = [&["backup", "-n", "--json"][..], &stats].concat();
+        let planned = environment.run(&planned).succeeds().json();
+        service.new_requests();
+        environment.run(&[&["backup", "-q"][..], &stats].concat()).succeeds();
+        let sent = service.new_requests().len();
+        assert_eq!(planned["accounts"][0]["requests"], sent, "{stats:?}: {planned}");
+    }
+    let all = ["backup", "-n", "--stats", "all", "--stats-budget", "5"];
+    let shown = environment.run(&all).succeeds();
+    shown.prints_among(", 5 of them for statistics of QR codes\n");
+}
+
+#[test]
 fn a_dry_run_asks_nothing_and_writes_nothing() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());

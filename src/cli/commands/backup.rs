@@ -6,6 +6,7 @@ use crate::cli::hints::REMOVE_OTHER_NAMES;
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, CommandResult, Exit, OpErrorKind, values};
 use crate::config::{AccountConfig, StatisticsSetting};
+use crate::crawl::StatisticsMode;
 use crate::format;
 use crate::health::attempt::AttemptOutcome;
 use crate::model::Resource;
@@ -154,9 +155,18 @@ fn dry_run(args: &Args, app: &App, accounts: &[AccountConfig]) -> Result<Exit, C
     for account in accounts {
         let found = estimate(&app.env, &args.request(account))?;
         let names: Vec<_> = found.scope.iter().map(|resource| resource.name()).collect();
+        let statistics = match found.statistics {
+            0 => String::new(),
+            1 => ", one of them for statistics of a QR code".to_owned(),
+            many => format!(", {many} of them for statistics of QR codes"),
+        };
+        let more = match found.more_statistics {
+            Some(StatisticsMode::All) => ", and one more for each QR code",
+            Some(_) => ", and one more for each QR code whose scans moved",
+            None => "",
+        };
         let text = format!(
-            "{}: would read {} with about {}, {} at {} a minute, and one more for each QR code \
-             whose scans moved",
+            "{}: would read {} with about {}, {} at {} a minute{statistics}{more}",
             account.name,
             names.join(", "),
             format::counted(found.requests, "request", "requests"),
@@ -166,6 +176,7 @@ fn dry_run(args: &Args, app: &App, accounts: &[AccountConfig]) -> Result<Exit, C
         app.out.answer(text, true)?;
         documents.push(json!({
             "account": account.name, "resources": names, "requests": found.requests,
+            "statistics": found.statistics,
             "seconds": found.time.as_secs(),
         }));
     }
