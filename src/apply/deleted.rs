@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use crate::change::desired::RecordIds;
 use crate::change::plan::PlanStep;
-use crate::model::{Resource, Verb};
+use crate::model::{Resource, SnapshotId, Verb};
 use crate::vault::journal::StepState;
 use crate::vault::{Vault, VaultError};
 
 /// The records of snapshot `number` that a later snapshot lacks, that a later run deleted, or whose
 /// ids the service gave to records that a run created. A record that a run created again under the
 /// same id does not count.
-pub fn deleted_since(vault: &Vault, number: i64) -> Result<RecordIds, VaultError> {
+pub fn deleted_since(vault: &Vault, number: SnapshotId) -> Result<RecordIds, VaultError> {
     // Of each deleted record: the newest snapshot that lacks it, or the first snapshot of the
     // newest run that deleted it.
     let mut deleted = BTreeMap::new();

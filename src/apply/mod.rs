@@ -47,7 +47,7 @@ pub use stale::StaleStep;
 pub use step_request::{NOT_SHOWN, StepSecrets};
 
 use crate::model::paging::Paging;
-use crate::model::{Resource, RunId};
+use crate::model::{Resource, RunId, SnapshotId};
 
 /// Options of a run.
 #[derive(Debug, Clone, Default)]
@@ -67,7 +67,7 @@ pub struct ApplyOptions {
     pub fail_fast: bool,
     /// The number of a snapshot, just made, of all resources that the plan reads; without it, the
     /// run makes one first.
-    pub snapshot_before: Option<i64>,
+    pub snapshot_before: Option<SnapshotId>,
     /// Values to be sent that plan and journal do not contain.
     pub secrets: StepSecrets,
     /// The maximum age of a list when a write that depends on it is sent; five minutes if `None`.
@@ -105,9 +105,9 @@ pub struct RunReport {
     /// The requests of the whole run, with its crawls and with earlier processes that worked on it.
     pub requests: u64,
     /// The number of the snapshot before the first write; `None` if there is none.
-    pub before: Option<i64>,
+    pub before: Option<SnapshotId>,
     /// The number of the snapshot after the last write; `None` until the run has made one.
-    pub after: Option<i64>,
+    pub after: Option<SnapshotId>,
     /// Messages for people about refusals and differences, in the order of steps.
     pub problems: Vec<String>,
     /// Those of `problems` that no progress event has reported during the run.

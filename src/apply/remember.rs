@@ -14,7 +14,9 @@ use crate::change::plan::{
 };
 use crate::clock::Timestamp;
 use crate::model::natural_key::fold_case;
-use crate::model::{FieldValue, RecordKey, Resource, Role, RunId, SentValue, State, Verb};
+use crate::model::{
+    FieldValue, RecordKey, Resource, Role, RunId, SentValue, SnapshotId, State, Verb,
+};
 use crate::vault::id_map::IdMapping;
 use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState};
 use crate::vault::{Vault, VaultError};
@@ -29,7 +31,7 @@ pub fn account_memory(vault: &Vault) -> Result<AccountMemory, VaultError> {
 ///
 /// # Errors
 /// As [`account_memory`].
-pub fn account_memory_at(vault: &Vault, number: i64) -> Result<AccountMemory, VaultError> {
+pub fn account_memory_at(vault: &Vault, number: SnapshotId) -> Result<AccountMemory, VaultError> {
     let sent = vault.sent_values(Some(number), &Resource::ALL)?;
     Ok(AccountMemory { ids: vault.id_map("")?, sent, ..AccountMemory::default() })
 }
@@ -164,7 +166,7 @@ pub fn save_agreement(
     vault: &mut Vault,
     options: &ApplyOptions,
     foreign: &MigrationMatches,
-    snapshot: i64,
+    snapshot: SnapshotId,
     now: Timestamp,
 ) -> Result<(), VaultError> {
     let mut touched: Vec<_> = foreign.agreed.iter().map(|it| it.resource).collect();
@@ -197,7 +199,7 @@ fn is_from(run: &Run, steps: &[PlanStep], origin: &str) -> bool {
 /// no values.
 fn add_base_values(
     vault: &mut Vault,
-    first: i64,
+    first: SnapshotId,
     memory: &mut AccountMemory,
 ) -> Result<(), VaultError> {
     let before = match vault.state(first, &Resource::ALL) {

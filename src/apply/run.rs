@@ -14,7 +14,7 @@ use crate::apply::{ApplyOptions, RunReport, remember, stale, step_request};
 use crate::change::plan::{CurrentState, Plan, PlanStep};
 use crate::clock::{Clock, Timestamp};
 use crate::crawl::{self, CrawlError, CrawlReport, ObservationScope, ServiceLink, Unread};
-use crate::model::{Resource, RunId, State, Verb};
+use crate::model::{Resource, RunId, SnapshotId, State, Verb};
 use crate::progress::{NoProgress, Progress};
 use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState, StepVerification};
 use crate::vault::{self, Vault, VaultError};
@@ -395,7 +395,10 @@ impl PlanRunner<'_> {
 
     /// Reads all touched resources again and verifies the steps. Returns the messages and the
     /// number of the snapshot.
-    fn observe_after_run(&mut self, run: &Run) -> Result<(Vec<RunProblem>, i64), ApplyError> {
+    fn observe_after_run(
+        &mut self,
+        run: &Run,
+    ) -> Result<(Vec<RunProblem>, SnapshotId), ApplyError> {
         let snapshot = self.look(&run.touched, !self.wrote, self.progress, None)?.snapshot;
         let unread = crawl::unread(&snapshot, &run.touched);
         let mut whole = run.touched.clone();

@@ -13,7 +13,9 @@ use crate::change::desired::{
     DesiredRecord, DesiredRecords, DesiredState, RecordRef, SourceLocation, unlisted_sent_fields,
 };
 use crate::change::plan::{JsonFields, PlanStep, UnsupportedChange};
-use crate::model::{FieldValue, Record, RecordKey, Resource, Role, RunId, State, Verb, value};
+use crate::model::{
+    FieldValue, Record, RecordKey, Resource, Role, RunId, SnapshotId, State, Verb, value,
+};
 use crate::vault::journal::{Run, StepState};
 use crate::vault::{Vault, VaultError};
 
@@ -222,7 +224,7 @@ fn left_as_asked(
 /// The resources `all` of a snapshot, and those of `more` that it read completely.
 fn read_whole(
     vault: &mut Vault,
-    number: i64,
+    number: SnapshotId,
     all: &[Resource],
     more: &[Resource],
 ) -> Result<State, VaultError> {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::change::csv_files::CsvKind;
-use crate::model::{DecodedRecord, RecordKey, Resource, State};
+use crate::model::{DecodedRecord, RecordKey, Resource, SnapshotId, State};
 
 /// Name of the file that describes an export and its snapshot.
 pub const MANIFEST: &str = "manifest.json";
@@ -106,7 +106,7 @@ pub struct Manifest {
     /// Name of the exported state, such as `main@#12`.
     pub state: String,
     /// Id of the snapshot; `None` for the live account.
-    pub snapshot: Option<i64>,
+    pub snapshot: Option<SnapshotId>,
     /// Digest of the snapshot.
     pub digest: Option<String>,
     /// The exported files.
@@ -141,7 +141,7 @@ impl Manifest {
         struct Text {
             account: String,
             state: String,
-            snapshot: Option<i64>,
+            snapshot: Option<SnapshotId>,
             digest: Option<String>,
             files: Vec<File>,
         }
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_manifest_has_its_snapshot_and_files() {
         let read = Manifest::read(SOUND.as_bytes()).unwrap();
-        assert_eq!((read.snapshot, read.account.as_str()), (Some(3), "main"));
+        assert_eq!((read.snapshot, read.account.as_str()), (Some(SnapshotId(3)), "main"));
         let sheet = ExportContent::Csv(CsvKind::Resource(Resource::Campaigns));
         assert_eq!(read.files[0].content, sheet);
         assert!(!read.files[0].is_untouched(b""));

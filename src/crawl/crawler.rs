@@ -9,7 +9,7 @@ use super::proof;
 use crate::api::client::Client;
 use crate::clock::{Clock, ClockReading};
 use crate::model::paging::Paging;
-use crate::model::{RecordKey, RecordProblem, Resource};
+use crate::model::{RecordKey, RecordProblem, Resource, SnapshotId};
 use crate::progress::{Event, Progress};
 use crate::vault::Vault;
 use crate::vault::snapshot::{RequestUsage, Snapshot};
@@ -54,7 +54,7 @@ pub(super) struct Crawler<'a> {
     pub clock: &'a dyn Clock,
     pub progress: &'a dyn Progress,
     pub options: &'a CrawlOptions,
-    pub snapshot: i64,
+    pub snapshot: SnapshotId,
     /// The cost of earlier processes for this snapshot.
     pub before: RequestUsage,
     pub problems: Vec<RecordProblem>,

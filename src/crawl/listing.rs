@@ -180,7 +180,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         // What was too much once may have been a bad hour: now and then it is
         // tried again.
         let learned = crawler.vault.learned_page_size(resource)?;
-        let learned = learned.filter(|_| crawler.snapshot % FORGIVE_AFTER != 0);
+        let learned = learned.filter(|_| crawler.snapshot.0 % FORGIVE_AFTER != 0);
         let size = learned.unwrap_or(SIZES[0]);
         if learned.is_some() {
             tracing::debug!("{path}: pages of {size}, which worked before");

@@ -29,7 +29,7 @@ pub use options::{CrawlOptions, StatisticsMode, with_parents};
 use crate::api::client::{Client, GetOptions};
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::clock::{Clock, ClockReading};
-use crate::model::{DecodedRecord, RecordProblem, Resource};
+use crate::model::{DecodedRecord, RecordProblem, Resource, SnapshotId};
 use crate::progress::{Event, Progress};
 use crate::vault::listing::ListingEnd;
 use crate::vault::snapshot::{ReadState, RequestUsage};
@@ -66,7 +66,7 @@ pub fn crawl(
         clock,
         progress,
         options,
-        snapshot: 0,
+        snapshot: SnapshotId::default(),
         before: RequestUsage::default(),
         problems: Vec::new(),
         paging: BTreeMap::new(),
@@ -79,7 +79,7 @@ pub fn crawl(
     // Whatever stopped it, what was read is kept, unless it may be of another account.
     let kept = match &summary {
         Err(CrawlError::Vault(why @ VaultError::OtherAccount { .. })) => {
-            let usage = (crawler.snapshot > 0).then(|| crawler.usage());
+            let usage = (crawler.snapshot > SnapshotId::default()).then(|| crawler.usage());
             discard_running(crawler.vault, clock, &options.service, why, usage)
         }
         _ => crawler.vault.flush(),
@@ -145,7 +145,7 @@ impl Crawler<'_> {
         let identity = identity(&decoded, &self.options.service);
         self.vault.claim(&identity, self.options.service_moved)?;
         let resumed = self.take_up()?;
-        self.progress.event(&Event::Snapshot { number: self.snapshot, resumed });
+        self.progress.event(&Event::Snapshot { number: self.snapshot.0, resumed });
         if self.options.scope.contains(&Resource::Account) {
             self.store_account(&decoded)?;
         }

@@ -370,7 +370,8 @@ fn write_state(scheduled: &ScheduledAccount, persisted: &mut PersistedState) {
 
 /// Logs the result of a backup.
 fn report(account: &str, attempt: &BackupAttempt) {
-    let BackupAttempt { snapshot: run, requests, added, changed, removed, .. } = attempt;
+    let BackupAttempt { requests, added, changed, removed, .. } = attempt;
+    let run = attempt.snapshot.map(|number| number.0);
     let millis = attempt.ended.since(attempt.started).as_millis();
     let seconds = f64::from(u32::try_from(millis).unwrap_or(u32::MAX)) / 1000.0;
     let message = attempt.message.as_deref().unwrap_or_default();

@@ -19,6 +19,7 @@ use crate::health::pending_alerts::{CircuitBreaker, DeliveryError};
 use crate::health::persisted_state::PersistedState;
 use crate::health::scheduled_account::ScheduledAccount;
 use crate::health::{alert_message, pending_alerts};
+use crate::model::SnapshotId;
 use crate::ops::account_session::SessionLimits;
 use crate::ops::backup::{BackupRequest, mirror};
 use crate::ops::backup_attempts::{attempt_of_error, attempt_of_snapshot};
@@ -268,14 +269,14 @@ struct LogProgress {
 }
 
 impl LogProgress {
-    fn snapshot(&self) -> Option<i64> {
-        Some(self.snapshot.load(Ordering::Relaxed)).filter(|number| *number != 0)
+    fn snapshot(&self) -> Option<SnapshotId> {
+        Some(self.snapshot.load(Ordering::Relaxed)).filter(|number| *number != 0).map(SnapshotId)
     }
 }
 
 impl Progress for LogProgress {
     fn event(&self, event: &Event<'_>) {
-        let (account, run) = (self.account.as_str(), self.snapshot());
+        let (account, run) = (self.account.as_str(), self.snapshot().map(|it| it.0));
         match *event {
             Event::Snapshot { number, resumed } => {
                 self.snapshot.store(number, Ordering::Relaxed);

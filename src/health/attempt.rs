@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
+use crate::model::SnapshotId;
 
 /// Declares an enum whose variants have one name each in files, JSON and metrics.
 macro_rules! named {
@@ -43,7 +44,7 @@ pub struct BackupAttempt {
     /// How it ended.
     pub outcome: AttemptOutcome,
     /// Id of the snapshot that it made or continued.
-    pub snapshot: Option<i64>,
+    pub snapshot: Option<SnapshotId>,
     /// Why it failed, or what is missing from the snapshot.
     pub message: Option<String>,
     /// Requests that were sent.
@@ -228,7 +229,7 @@ pub struct EmptiedList {
     /// The most records that it had in one of the recent backups.
     pub had: u64,
     /// Id of the newest snapshot with that many records.
-    pub snapshot: i64,
+    pub snapshot: SnapshotId,
     /// End of the first backup with the empty list.
     pub since: Timestamp,
 }

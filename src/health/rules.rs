@@ -232,7 +232,7 @@ fn removed(facts: &HealthFacts<'_>, most: CountOrPercent, account: &str) -> Prob
     if found.is_empty() {
         return ProblemVerdict::Resolved("the newest backup found no unusual removals");
     }
-    let since = attempt.snapshot.map_or(String::new(), |number| format!("@#{}", number - 1));
+    let since = attempt.snapshot.map_or(String::new(), |number| format!("@#{}", number.previous()));
     ProblemVerdict::Open {
         message: removed_text(&found),
         hint: Some(format!(
@@ -342,10 +342,11 @@ fn unknown(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
 #[cfg(test)]
 mod tests {
     use crate::health::rules::*;
+    use crate::model::SnapshotId;
 
     fn attempt(outcome: AttemptOutcome) -> BackupAttempt {
         BackupAttempt {
-            snapshot: Some(7),
+            snapshot: Some(SnapshotId(7)),
             message: Some("why".to_owned()),
             ..BackupAttempt::new(Timestamp(0), Timestamp(0), outcome)
         }
@@ -521,7 +522,7 @@ mod tests {
         let list = EmptiedList {
             resource: "campaigns".to_owned(),
             had: 16,
-            snapshot: 4,
+            snapshot: SnapshotId(4),
             since: Timestamp(3),
         };
         let emptied = [list];

@@ -3,22 +3,22 @@
 
 pub mod count_or_percent;
 pub mod differences;
+pub mod ids;
 pub(crate) mod members;
 pub mod natural_key;
 pub mod paging;
 pub mod record;
 pub mod resource;
-pub mod run_id;
 pub mod sent_values;
 pub mod spec;
 pub mod state;
 pub mod value;
 
 pub use count_or_percent::CountOrPercent;
+pub use ids::{RunId, SnapshotId};
 pub use natural_key::{Blanks, NaturalKey};
 pub use record::{DecodedRecord, Record, RecordKey, RecordProblem};
 pub use resource::Resource;
-pub use run_id::RunId;
 pub use sent_values::{SentFields, SentValue, SentValues};
 pub use spec::{Endpoint, Field, FieldKind, Param, ResourceSpec, Role, Verb};
 pub use state::State;

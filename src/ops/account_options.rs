@@ -8,6 +8,7 @@ use crate::clock::Timestamp;
 use crate::config::{AccountConfig, RetentionRules, StatisticsSetting};
 use crate::crawl::{self, CrawlOptions};
 use crate::escaped::Escaped;
+use crate::model::SnapshotId;
 use crate::vault::retention::{self, RetentionDecision};
 use crate::vault::snapshot::Snapshot;
 
@@ -42,7 +43,7 @@ pub fn max_staleness(option: Option<Duration>, account: &AccountConfig) -> Durat
 pub fn retention_decisions(
     account: &AccountConfig,
     snapshots: &[Snapshot],
-    needed: &[i64],
+    needed: &[SnapshotId],
     rules: &RetentionRules,
     newest: Timestamp,
 ) -> Vec<RetentionDecision> {

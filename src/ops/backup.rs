@@ -19,7 +19,7 @@ use crate::health::attempt::{
     AttemptOutcome, BackupAttempt, EmptiedList, HealthProblem, ProblemKind,
 };
 use crate::health::rules::{HealthFacts, evaluate};
-use crate::model::Resource;
+use crate::model::{Resource, SnapshotId};
 use crate::progress::Progress;
 use crate::vault::Vault;
 use crate::vault::lock::{LockCommand, LockPurpose};
@@ -207,7 +207,7 @@ pub fn estimate(env: &Env, request: &BackupRequest<'_>) -> Result<BackupEstimate
     if let Some(vault) = Vault::open_if_there(&account.vault)? {
         known = vault.snapshots()?.pop();
         let all = options.stats == StatisticsMode::All;
-        due = vault.statistics_to_fetch(i64::MAX, all)?.len() as u64;
+        due = vault.statistics_to_fetch(SnapshotId(i64::MAX), all)?.len() as u64;
     }
     let codes = known.as_ref().and_then(|it| it.outcome(Resource::QrCodes));
     let offered = codes.is_none_or(|it| it.state != ReadState::NotOffered);

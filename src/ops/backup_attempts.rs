@@ -7,8 +7,8 @@ use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, EmptiedList, RemovedCount};
 use crate::health::persisted_state::{self, PersistedState};
-use crate::model::Resource;
 use crate::model::count_or_percent::MIN_RECORDS_FOR_PERCENT;
+use crate::model::{Resource, SnapshotId};
 use crate::vault::browse::PageRange;
 use crate::vault::snapshot::{ReadState, RequestUsage, ResourceOutcome, Snapshot};
 use crate::vault::{Vault, VaultError};
@@ -123,7 +123,7 @@ pub fn emptied(recent: &[Snapshot]) -> Vec<EmptiedList> {
 }
 
 fn emptied_list(recent: &[Snapshot], resource: Resource) -> Option<EmptiedList> {
-    let (mut emptied_by, mut most): (Option<&Snapshot>, Option<(u64, i64)>) = (None, None);
+    let (mut emptied_by, mut most): (Option<&Snapshot>, Option<(u64, SnapshotId)>) = (None, None);
     let mut backups = 0;
     for snapshot in recent {
         backups += usize::from(!snapshot.of_run);

@@ -7,6 +7,7 @@ use super::account_session::lock_command;
 use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::clock::Clock;
 use crate::config::{AccountConfig, RetentionRules};
+use crate::model::SnapshotId;
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
 use crate::vault::retention::RetentionDecision;
@@ -82,7 +83,7 @@ fn decide<'a>(
 impl RetentionPlan<'_> {
     /// The numbers of the snapshots that no rule keeps.
     #[must_use]
-    pub fn forgotten(&self) -> Vec<i64> {
+    pub fn forgotten(&self) -> Vec<SnapshotId> {
         let gone = self.decisions.iter().filter(|it| it.reasons.is_empty());
         gone.map(|it| it.number).collect()
     }

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::config::AccountConfig;
 use crate::crawl::{self, ObservationScope};
 use crate::model::paging::Paging;
-use crate::model::{RecordKey, Resource, State};
+use crate::model::{RecordKey, Resource, SnapshotId, State};
 use crate::progress::Progress;
 use crate::vault::snapshot::ReadState;
 use crate::vault::{Vault, VaultError};
@@ -48,7 +48,7 @@ pub struct Observation {
     /// The account's id on the service.
     pub account_id: Option<i64>,
     /// The number of the snapshot with this state.
-    pub snapshot: i64,
+    pub snapshot: SnapshotId,
     /// Whether the snapshot is in the account's own vault.
     pub kept: bool,
 }

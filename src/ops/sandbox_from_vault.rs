@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::OpError;
 use crate::model::SentValues;
-use crate::model::{Record, RecordKey, Resource};
+use crate::model::{Record, RecordKey, Resource, SnapshotId};
 use crate::sandbox::store::{QrContentData, StoreTable};
 use crate::sandbox::{LoadedStore, RawRecord, Store};
 use crate::vault::Vault;
 
 /// The account of `vault` in snapshot `number`, with the sent values that no list shows: contents
 /// of QR codes, slugs and links of campaigns.
-pub fn sandbox_from_vault(vault: &mut Vault, number: i64) -> Result<LoadedStore, OpError> {
+pub fn sandbox_from_vault(vault: &mut Vault, number: SnapshotId) -> Result<LoadedStore, OpError> {
     let state = vault.state(number, &Resource::ALL)?;
     let records = state
         .iter()

@@ -14,7 +14,7 @@ use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::crawl::{self, ObservationScope};
 use crate::model::SentValues;
-use crate::model::{Record, RecordKey, Resource, State};
+use crate::model::{Record, RecordKey, Resource, SnapshotId, State};
 use crate::vault::reference::{QualifiedReference, Reference, ReferenceError, is_number};
 use crate::vault::snapshot::Snapshot;
 use crate::vault::{AccountIdentity, Vault, VaultError};
@@ -31,7 +31,7 @@ pub struct StateRef {
 /// in memory.
 pub struct LoadedState {
     vault: Vault,
-    number: i64,
+    number: SnapshotId,
     /// The resources that were read.
     pub resources: Vec<Resource>,
     /// Such as `main@#12` or `main@live`.

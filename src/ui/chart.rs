@@ -193,12 +193,13 @@ fn drawing(
 
 #[cfg(test)]
 mod tests {
+    use crate::model::SnapshotId;
     use crate::ui::chart::*;
     use proptest::prelude::*;
 
     fn samples(values: &[(i64, i64)]) -> Vec<SeriesSample<i64>> {
         let one = |(nth, (hour, value)): (usize, &(i64, i64))| SeriesSample {
-            snapshot: nth as i64 + 1,
+            snapshot: SnapshotId(nth as i64 + 1),
             time: Timestamp(hour.saturating_mul(3_600_000)),
             value: *value,
         };

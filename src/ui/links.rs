@@ -2,7 +2,7 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::model::{RecordKey, Resource, RunId};
+use crate::model::{RecordKey, Resource, RunId, SnapshotId};
 
 /// Characters that are encoded: all but the unreserved ones.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -30,7 +30,7 @@ pub fn run(name: &str, number: RunId) -> String {
 
 /// Page of a snapshot.
 #[must_use]
-pub fn snapshot(name: &str, number: i64) -> String {
+pub fn snapshot(name: &str, number: SnapshotId) -> String {
     format!("{}/snapshots/{number}", account(name))
 }
 

@@ -8,6 +8,7 @@ use crate::health::account_status::{AccountStatus, Health};
 use crate::health::attempt::{
     AttemptOutcome, BackupAttempt, BackupTotals, HealthProblem, ProblemKind,
 };
+use crate::model::SnapshotId;
 
 const NOW: i64 = 1_760_000_000_000;
 
@@ -35,7 +36,7 @@ pub(crate) fn account_status(account: &str, health: Health) -> AccountStatus {
         next: Some(Timestamp(NOW + 3_600_000)),
         running: None,
         last: Some(BackupAttempt {
-            snapshot: Some(3),
+            snapshot: Some(SnapshotId(3)),
             requests: 24,
             waited: Duration::from_millis(1500),
             added: 1,

@@ -11,7 +11,7 @@ use super::schema::{columns, key_columns, version_table};
 use super::snapshot::{Snapshot, signed};
 use super::{TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
-use crate::model::{FieldKind, Record, RecordKey, Resource, RunId};
+use crate::model::{FieldKind, Record, RecordKey, Resource, RunId, SnapshotId};
 use crate::vault::version_rows::{StoredVersion, TemplateCache, equal_stored_fields, key};
 
 /// A part of a list.
@@ -85,7 +85,7 @@ impl Vault {
     }
 
     /// Number and start time of the newest `most` readable snapshots, newest first.
-    pub fn snapshot_times(&self, most: u64) -> Result<Vec<(i64, Timestamp)>, VaultError> {
+    pub fn snapshot_times(&self, most: u64) -> Result<Vec<(SnapshotId, Timestamp)>, VaultError> {
         let sql = "SELECT snapshot, started FROM snapshot
                    WHERE finished IS NOT NULL AND forgotten IS NULL
                    ORDER BY snapshot DESC LIMIT ?1";
@@ -93,7 +93,7 @@ impl Vault {
     }
 
     /// The readable snapshot before `number`.
-    pub fn snapshot_before(&self, number: i64) -> Result<Option<i64>, VaultError> {
+    pub fn snapshot_before(&self, number: SnapshotId) -> Result<Option<SnapshotId>, VaultError> {
         let sql = "SELECT max(snapshot) FROM snapshot
                    WHERE snapshot < ?1 AND finished IS NOT NULL AND forgotten IS NULL";
         self.db
@@ -124,7 +124,7 @@ impl Vault {
     /// The total scans of all QR codes at each finished snapshot, oldest first. A deleted code
     /// counts with its last value.
     pub fn scans_over_time(&self) -> Result<Vec<SeriesSample<i64>>, VaultError> {
-        let mut moved: HashMap<i64, i64> = HashMap::new();
+        let mut moved: HashMap<SnapshotId, i64> = HashMap::new();
         let mut sum = || -> rusqlite::Result<()> {
             // In the order of the primary key, so that no sort is needed.
             let sql = "SELECT id, snapshot, value FROM sample_qr_codes WHERE value IS NOT NULL
@@ -188,7 +188,7 @@ impl Vault {
     /// As [`Vault::state`].
     pub fn records_of(
         &mut self,
-        number: i64,
+        number: SnapshotId,
         resource: Resource,
         search: Option<&str>,
         range: PageRange,
@@ -226,8 +226,8 @@ impl Vault {
     pub fn count_changes(
         &self,
         resource: Resource,
-        from: i64,
-        to: i64,
+        from: SnapshotId,
+        to: SnapshotId,
     ) -> Result<ChangeCount, VaultError> {
         self.require_readable(from)?;
         self.require_readable(to)?;
@@ -260,8 +260,8 @@ impl Vault {
     pub fn changes_of(
         &mut self,
         resource: Resource,
-        from: i64,
-        to: i64,
+        from: SnapshotId,
+        to: SnapshotId,
         range: PageRange,
     ) -> Result<Vec<ChangedRecord>, VaultError> {
         self.require_readable(from)?;
@@ -296,7 +296,12 @@ impl Vault {
 
     /// The versions in snapshot `to` that differ from those in `from` only in their spelling. They
     /// do not count as changes.
-    fn same_fields(&self, resource: Resource, from: i64, to: i64) -> Result<Vec<i64>, VaultError> {
+    fn same_fields(
+        &self,
+        resource: Resource,
+        from: SnapshotId,
+        to: SnapshotId,
+    ) -> Result<Vec<i64>, VaultError> {
         let table = version_table(resource);
         let equal: Vec<_> =
             columns(resource).map(|field| format!("o.\"{0}\" IS n.\"{0}\"", field.name)).collect();
@@ -331,7 +336,12 @@ impl Vault {
     }
 
     /// Whether a snapshot after `from`, up to and including `to`, changed `resource`.
-    fn may_differ(&self, resource: Resource, from: i64, to: i64) -> Result<bool, VaultError> {
+    fn may_differ(
+        &self,
+        resource: Resource,
+        from: SnapshotId,
+        to: SnapshotId,
+    ) -> Result<bool, VaultError> {
         let sql = "SELECT coalesce(sum(added + changed + removed), 0) > 0 FROM snapshot_resource
                    WHERE resource = ?1 AND snapshot > ?2 AND snapshot <= ?3";
         self.db
@@ -362,7 +372,7 @@ impl Vault {
         &mut self,
         resource: Resource,
         versions: &[i64],
-        at: i64,
+        at: SnapshotId,
     ) -> Result<HashMap<i64, Record<'static>>, VaultError> {
         // The numbers come from the vault, so they need not be bound.
         let numbers: Vec<_> = versions.iter().map(ToString::to_string).collect();

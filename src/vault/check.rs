@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::digest::{self, DigestSum};
 use super::schema::{definitions, expected, version_table};
 use super::snapshot::{Snapshot, SnapshotStatus, chain, digest};
-use crate::model::Resource;
+use crate::model::{Resource, SnapshotId};
 use crate::vault::checksums::{self, ChecksumScope};
 use crate::vault::version_rows::StoredVersion;
 use crate::vault::version_rows::{stored_hash, stored_key};
@@ -40,7 +40,7 @@ impl CheckReport {
 }
 
 /// The changes of checksum and number of records at each snapshot.
-type Changes = BTreeMap<i64, (DigestSum, i64)>;
+type Changes = BTreeMap<SnapshotId, (DigestSum, i64)>;
 
 impl Vault {
     /// Recomputes all checksums and digests, and compares all redundant data.
@@ -128,7 +128,7 @@ impl Vault {
     fn check_versions(
         &mut self,
         resource: Resource,
-        forgotten: &BTreeSet<i64>,
+        forgotten: &BTreeSet<SnapshotId>,
         changes: &mut Changes,
         report: &mut CheckReport,
     ) -> Result<(), TransactionError> {
@@ -206,14 +206,14 @@ impl Vault {
     fn add_series(
         &self,
         sql: &str,
-        hash: impl Fn(i64, i64, &rusqlite::Row<'_>) -> rusqlite::Result<blake3::Hash>,
+        hash: impl Fn(i64, SnapshotId, &rusqlite::Row<'_>) -> rusqlite::Result<blake3::Hash>,
         changes: &mut Changes,
     ) -> Result<(), TransactionError> {
         let mut all = self.db.prepare(sql)?;
         let mut rows = all.query([])?;
         let mut before: Option<(i64, blake3::Hash)> = None;
         while let Some(row) = rows.next()? {
-            let (id, snapshot): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let (id, snapshot): (i64, SnapshotId) = (row.get(0)?, row.get(1)?);
             let hash = hash(id, snapshot, row)?;
             let change = &mut changes.entry(snapshot).or_default().0;
             change.add(hash);
@@ -232,26 +232,26 @@ impl Vault {
         report: &mut CheckReport,
     ) -> Result<(), TransactionError> {
         let mut found: BTreeMap<Resource, (DigestSum, i64)> = BTreeMap::new();
-        let mut last: i64 = 0;
-        let newest = all.last().map_or(0, |snapshot| snapshot.number);
+        let mut last = SnapshotId::default();
+        let newest = all.last().map(|snapshot| snapshot.number);
         for snapshot in all {
             let number = snapshot.number;
-            if number < 1 {
+            if number < SnapshotId(1) {
                 report.problem(format!("there cannot be a snapshot #{number}"));
                 continue;
             }
-            if number != last.saturating_add(1) {
+            if number != last.next() {
                 report.problem(format!("the snapshots between #{last} and #{number} are missing"));
             }
             let stored = self.stored_sums(number)?;
             for (resource, changes) in sums {
                 let all = found.entry(*resource).or_default();
-                for (_, (sum, count)) in changes.range(last.saturating_add(1)..=number) {
+                for (_, (sum, count)) in changes.range(last.next()..=number) {
                     all.0.plus(*sum);
                     all.1 += count;
                 }
                 // Of the forgotten snapshots, only the newest still has all its versions.
-                let intact = snapshot.forgotten.is_none() || number == newest;
+                let intact = snapshot.forgotten.is_none() || Some(number) == newest;
                 if intact && stored.get(resource) != Some(all) {
                     report.problem(format!(
                         "snapshot #{number}: {resource} do not match their digest"
@@ -277,14 +277,18 @@ impl Vault {
             |row| row.get(0),
         )?;
         let beyond = sums.values().any(|changes| changes.keys().next_back() > Some(&last));
-        let before = sums.values().any(|changes| changes.range(..1).next().is_some());
+        let before = sums.values().any(|changes| changes.range(..SnapshotId(1)).next().is_some());
         if beyond || before || orphaned {
             report.problem("some records belong to snapshots that do not exist");
         }
         Ok(())
     }
 
-    fn check_seal(&self, number: i64, report: &mut CheckReport) -> Result<(), TransactionError> {
+    fn check_seal(
+        &self,
+        number: SnapshotId,
+        report: &mut CheckReport,
+    ) -> Result<(), TransactionError> {
         let (sealed, chained): (Vec<u8>, Vec<u8>) = self.db.query_row(
             "SELECT coalesce(digest, x''), coalesce(chain, x'') FROM snapshot WHERE snapshot = ?1",
             [number],
@@ -302,7 +306,7 @@ impl Vault {
 
     fn stored_sums(
         &self,
-        number: i64,
+        number: SnapshotId,
     ) -> Result<BTreeMap<Resource, (DigestSum, i64)>, TransactionError> {
         let mut find = self.db.prepare_cached(
             "SELECT resource, sum, records FROM snapshot_resource WHERE snapshot = ?1",
@@ -320,10 +324,10 @@ impl Vault {
 }
 
 /// The forgotten snapshots before the newest readable one. No span begins or ends there.
-fn merged_snapshots(all: &[Snapshot]) -> BTreeSet<i64> {
+fn merged_snapshots(all: &[Snapshot]) -> BTreeSet<SnapshotId> {
     let readable = |it: &&Snapshot| it.finished.is_some() && it.forgotten.is_none();
-    let newest = all.iter().rfind(readable).map_or(0, |snapshot| snapshot.number);
-    let forgotten = all.iter().filter(|it| it.forgotten.is_some() && it.number < newest);
+    let newest = all.iter().rfind(readable).map(|snapshot| snapshot.number);
+    let forgotten = all.iter().filter(|it| it.forgotten.is_some() && Some(it.number) < newest);
     forgotten.map(|snapshot| snapshot.number).collect()
 }
 

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::model::RunId;
+use crate::model::{RunId, SnapshotId};
 use crate::vault::digest::{DigestSum, fields};
 use crate::vault::{Transaction, TransactionError};
 
@@ -104,7 +104,7 @@ pub(super) fn identity(db: &Connection) -> Result<DigestSum, TransactionError> {
 /// Runs `work`, which changes one snapshot's row, and updates the checksum.
 pub(super) fn snapshot<T>(
     tx: &Transaction<'_>,
-    number: i64,
+    number: SnapshotId,
     work: impl FnOnce() -> Result<T, TransactionError>,
 ) -> Result<T, TransactionError> {
     let sql = format!("{SNAPSHOT} WHERE snapshot = ?1");

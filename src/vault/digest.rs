@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use crate::model::{RecordKey, Resource};
+use crate::model::{RecordKey, Resource, SnapshotId};
 
 /// A sum of hashes, modulo 2²⁵⁶.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,7 +93,12 @@ pub fn version_of(resource: Resource, key: &RecordKey, parts: &[&str]) -> blake3
 
 /// The hash of a counter's value and of the snapshot that first read it.
 #[must_use]
-pub fn sample(resource: Resource, id: i64, snapshot: i64, value: Option<i64>) -> blake3::Hash {
+pub fn sample(
+    resource: Resource,
+    id: i64,
+    snapshot: SnapshotId,
+    value: Option<i64>,
+) -> blake3::Hash {
     content(DigestContent::Sample, resource, &RecordKey::Id(id), |input| {
         // Writing to an input cannot fail.
         let _ = match value {
@@ -105,7 +110,7 @@ pub fn sample(resource: Resource, id: i64, snapshot: i64, value: Option<i64>) ->
 
 /// The hash of a QR code's statistics and scans, and of the snapshot that read them.
 #[must_use]
-pub fn statistics(id: i64, snapshot: i64, scans: i64, body: &str) -> blake3::Hash {
+pub fn statistics(id: i64, snapshot: SnapshotId, scans: i64, body: &str) -> blake3::Hash {
     content(DigestContent::Statistics, Resource::QrCodes, &RecordKey::Id(id), |input| {
         let _ = write!(input, "{snapshot}:{scans}:{body}");
     })

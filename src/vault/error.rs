@@ -1,6 +1,6 @@
 //! Errors of vaults.
 
-use crate::model::RunId;
+use crate::model::{RunId, SnapshotId};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -91,10 +91,10 @@ pub enum VaultError {
     InUse(PathBuf),
     /// The snapshot with this number is not running any more.
     #[error("cannot write to snapshot #{0}: another process has finished it")]
-    Finished(i64),
+    Finished(SnapshotId),
     /// There is no readable snapshot with this number.
     #[error("there is no snapshot #{0}")]
-    NoSnapshot(i64),
+    NoSnapshot(SnapshotId),
     /// There is no run with this number.
     #[error("there is no run {0}")]
     NoRun(RunId),

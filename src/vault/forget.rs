@@ -3,7 +3,7 @@
 
 use super::schema::version_table;
 use crate::clock::Timestamp;
-use crate::model::Resource;
+use crate::model::{Resource, SnapshotId};
 use crate::vault::{
     TemplateCache, Transaction, TransactionError, Vault, VaultError, checksums, sent_values,
 };
@@ -11,8 +11,8 @@ use crate::vault::{
 impl Vault {
     /// The snapshots since the beginning of unfinished runs. They show which records are new since
     /// then.
-    pub fn needed_by_runs(&self) -> Result<Vec<i64>, VaultError> {
-        let read = || -> rusqlite::Result<Vec<i64>> {
+    pub fn needed_by_runs(&self) -> Result<Vec<SnapshotId>, VaultError> {
+        let read = || -> rusqlite::Result<Vec<SnapshotId>> {
             let mut find = self.db.prepare(
                 "SELECT snapshot FROM snapshot WHERE forgotten IS NULL AND snapshot >=
                    (SELECT min(before) FROM run WHERE finished IS NULL)",
@@ -27,7 +27,7 @@ impl Vault {
     ///
     /// # Errors
     /// [`VaultError::NoSnapshot`] for a number that is not a readable snapshot.
-    pub fn forget(&mut self, numbers: &[i64], now: Timestamp) -> Result<u64, VaultError> {
+    pub fn forget(&mut self, numbers: &[SnapshotId], now: Timestamp) -> Result<u64, VaultError> {
         let deleted = self.transact(|tx, templates| {
             let mut mark = tx.prepare(
                 "UPDATE snapshot SET forgotten = ?2
@@ -117,7 +117,7 @@ pub(super) fn drop_unused_templates(tx: &Transaction<'_>) -> Result<(), Transact
 pub(super) fn merge_pending(
     tx: &Transaction<'_>,
     templates: &mut TemplateCache,
-    number: i64,
+    number: SnapshotId,
 ) -> Result<bool, TransactionError> {
     let was_forgotten: bool = tx.query_row(
         "SELECT count(*) FROM snapshot WHERE snapshot = ?1 - 1 AND forgotten IS NOT NULL",

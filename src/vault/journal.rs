@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension, Row};
 
 use super::id_map::{self, IdMapping};
 use crate::clock::Timestamp;
-use crate::model::{Resource, RunId, SentValue};
+use crate::model::{Resource, RunId, SentValue, SnapshotId};
 use crate::vault::sent_values::{FirstSnapshot, close_others, remember_in};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
@@ -30,7 +30,7 @@ pub struct NewRun {
     /// Resources that the plan changes.
     pub touched: Vec<Resource>,
     /// Number of the snapshot before the first write.
-    pub before: i64,
+    pub before: SnapshotId,
     /// The text of each step. Steps are numbered from 1 in this order.
     pub steps: Vec<String>,
 }
@@ -57,9 +57,9 @@ pub struct Run {
     /// When it ended; `None` while steps are open.
     pub finished: Option<Timestamp>,
     /// Number of the snapshot before the first write.
-    pub before: Option<i64>,
+    pub before: Option<SnapshotId>,
     /// Number of the snapshot after the last write.
-    pub after: Option<i64>,
+    pub after: Option<SnapshotId>,
     /// Number of requests sent so far.
     pub requests: u64,
     /// Number of steps in each state.
@@ -348,7 +348,7 @@ impl Vault {
         &mut self,
         run: RunId,
         status: RunStatus,
-        after: Option<i64>,
+        after: Option<SnapshotId>,
         requests: u64,
         now: Timestamp,
     ) -> Result<(), VaultError> {
@@ -508,7 +508,7 @@ fn store_sent(
         let sql = "SELECT coalesce(before, 0) FROM run WHERE run = ?1";
         tx.prepare_cached(sql)?.query_row([run], |row| row.get(0))?
     } else {
-        0
+        SnapshotId::default()
     };
     if let Some(first) = remember.iter().find(|it| it.created && learned) {
         let fields: Vec<_> = remember.iter().map(|it| it.field.as_str()).collect();

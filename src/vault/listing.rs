@@ -7,7 +7,7 @@ use rusqlite::OptionalExtension;
 use super::schema::{key_columns, version_table};
 use super::snapshot::{ReadState, conclude, signed};
 use super::write::remove;
-use crate::model::{RecordKey, Resource};
+use crate::model::{RecordKey, Resource, SnapshotId};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, version_rows};
 
 /// A page of a listing that is stored in the vault.
@@ -25,7 +25,7 @@ pub struct ListedPage {
 #[derive(Debug, Clone, Copy)]
 pub struct ListingEnd<'a> {
     /// Number of the snapshot.
-    pub snapshot: i64,
+    pub snapshot: SnapshotId,
     /// Resource that was listed.
     pub resource: Resource,
     /// Channel whose items were listed; `None` for other resources.

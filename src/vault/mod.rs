@@ -49,6 +49,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::clock::Timestamp;
 use crate::files::beside;
+use crate::model::SnapshotId;
 
 pub use error::{IdentityPart, VaultError};
 pub use open::AccountIdentity;
@@ -146,8 +147,8 @@ impl Vault {
 enum TransactionError {
     Sql(rusqlite::Error),
     Damaged(String),
-    NoSnapshot(i64),
-    Finished(i64),
+    NoSnapshot(SnapshotId),
+    Finished(SnapshotId),
 }
 
 impl TransactionError {

@@ -7,16 +7,16 @@ use rusqlite::Row;
 use super::schema::{counter_place, key_columns, version_table};
 use super::{TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
-use crate::model::{DecodedRecord, Record, RecordKey, Resource, State};
+use crate::model::{DecodedRecord, Record, RecordKey, Resource, SnapshotId, State};
 use crate::vault::version_rows::{StoredVersion, TemplateCache};
 
 /// A version of a record and the span of snapshots that show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordVersion {
     /// The first snapshot that shows it.
-    pub since: i64,
+    pub since: SnapshotId,
     /// The first snapshot that no longer shows it; `None` while it is current.
-    pub until: Option<i64>,
+    pub until: Option<SnapshotId>,
     /// The record in this version.
     pub record: Record<'static>,
 }
@@ -25,7 +25,7 @@ pub struct RecordVersion {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeriesSample<T> {
     /// The snapshot that read it.
-    pub snapshot: i64,
+    pub snapshot: SnapshotId,
     /// When the snapshot began.
     pub time: Timestamp,
     /// The value.
@@ -38,7 +38,7 @@ impl Vault {
     ///
     /// # Errors
     /// [`VaultError::NoSnapshot`] if it does not exist or is forgotten.
-    pub fn state(&mut self, number: i64, which: &[Resource]) -> Result<State, VaultError> {
+    pub fn state(&mut self, number: SnapshotId, which: &[Resource]) -> Result<State, VaultError> {
         let mut state = State::default();
         for resource in which {
             let records = state.resource_mut(*resource);
@@ -60,7 +60,7 @@ impl Vault {
     /// As [`Vault::state`].
     pub fn for_each_record(
         &mut self,
-        number: i64,
+        number: SnapshotId,
         resource: Resource,
         mut take: impl FnMut(Record<'static>),
     ) -> Result<(), VaultError> {
@@ -83,7 +83,7 @@ impl Vault {
     /// As [`Vault::state`].
     pub fn record(
         &mut self,
-        number: i64,
+        number: SnapshotId,
         resource: Resource,
         key: &RecordKey,
     ) -> Result<Option<Record<'static>>, VaultError> {
@@ -99,7 +99,8 @@ impl Vault {
         resource: Resource,
         key: &RecordKey,
     ) -> Result<Vec<RecordVersion>, VaultError> {
-        let newest = self.snapshots()?.last().map_or(0, |snapshot| snapshot.number);
+        let newest =
+            self.snapshots()?.last().map_or(SnapshotId::default(), |snapshot| snapshot.number);
         let mut versions = self.versions(resource, key, None)?;
         versions.retain(|version| version.since <= newest);
         for version in &mut versions {
@@ -113,7 +114,7 @@ impl Vault {
         &mut self,
         resource: Resource,
         key: &RecordKey,
-        at: Option<i64>,
+        at: Option<SnapshotId>,
     ) -> Result<Vec<RecordVersion>, VaultError> {
         let names: Vec<_> = key_columns(resource)
             .enumerate()
@@ -144,9 +145,9 @@ impl Vault {
     /// snapshot that first lacks it.
     pub fn removed_since(
         &self,
-        number: i64,
+        number: SnapshotId,
         resource: Resource,
-    ) -> Result<BTreeMap<i64, i64>, VaultError> {
+    ) -> Result<BTreeMap<i64, SnapshotId>, VaultError> {
         if resource == Resource::ChannelItems {
             return Ok(BTreeMap::new());
         }
@@ -160,7 +161,7 @@ impl Vault {
                WHERE w.id = gone.id AND w.since <= lacks AND (w.until IS NULL OR w.until > lacks))
              GROUP BY id"
         );
-        let read = || -> rusqlite::Result<BTreeMap<i64, i64>> {
+        let read = || -> rusqlite::Result<BTreeMap<i64, SnapshotId>> {
             let mut find = self.db.prepare(&sql)?;
             find.query_map([number], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
@@ -169,7 +170,12 @@ impl Vault {
 
     /// Whether snapshot `number` shows a record of `resource` with this id. Always `false` for
     /// channel items.
-    pub fn has_record(&self, number: i64, resource: Resource, id: i64) -> Result<bool, VaultError> {
+    pub fn has_record(
+        &self,
+        number: SnapshotId,
+        resource: Resource,
+        id: i64,
+    ) -> Result<bool, VaultError> {
         if resource == Resource::ChannelItems {
             return Ok(false);
         }
@@ -178,7 +184,7 @@ impl Vault {
                AND (until IS NULL OR until > ?1))",
             version_table(resource)
         );
-        self.db.query_row(&sql, [number, id], |row| row.get(0)).map_err(|source| self.sql(source))
+        self.db.query_row(&sql, (number, id), |row| row.get(0)).map_err(|source| self.sql(source))
     }
 
     /// The scans of a QR code over time, oldest first.
@@ -192,7 +198,7 @@ impl Vault {
     }
 
     /// Number of counters that changed in snapshot `number`, and the sum of the changes.
-    pub fn counter_changes(&self, number: i64) -> Result<(u64, i64), VaultError> {
+    pub fn counter_changes(&self, number: SnapshotId) -> Result<(u64, i64), VaultError> {
         let sql = "
             SELECT c.value, (SELECT b.value FROM sample_qr_codes b
               WHERE b.id = c.id AND b.snapshot < c.snapshot
@@ -240,7 +246,7 @@ impl Vault {
     }
 
     /// Returns an error if the snapshot is forgotten or does not exist.
-    pub(super) fn require_readable(&self, number: i64) -> Result<(), VaultError> {
+    pub(super) fn require_readable(&self, number: SnapshotId) -> Result<(), VaultError> {
         let snapshot = self.snapshot(number)?;
         if snapshot.forgotten.is_some() {
             return Err(VaultError::NoSnapshot(number));

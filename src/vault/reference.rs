@@ -5,6 +5,7 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeZone, Timelike a
 
 use super::snapshot::Snapshot;
 use crate::clock::Timestamp;
+use crate::model::SnapshotId;
 
 /// A reference to a state of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub enum Reference {
     /// before the newest are not counted.
     Latest(usize),
     /// `#N`: the snapshot with this number.
-    Number(i64),
+    Number(SnapshotId),
     /// A date or time: the newest snapshot that began at or before this local time.
     At(NaiveDateTime),
     /// Any other text: the newest snapshot with this tag, or the number of a snapshot.
@@ -51,7 +52,7 @@ pub enum ReferenceError {
     Empty,
     /// The missing snapshot, and the ranges of existing ones.
     #[error("there is no snapshot #{0}; the snapshots are {1}")]
-    NoNumber(i64, String),
+    NoNumber(SnapshotId, String),
     /// `latest~N` with only one backup.
     #[error("there is no snapshot before the newest: only one backup exists")]
     Alone,
@@ -66,7 +67,7 @@ pub enum ReferenceError {
     NoTag(String),
     /// The digits are the number of one snapshot and the tag of another, whose number follows.
     #[error("`{0}` is the number of a snapshot and the tag of #{1}; write #{0} or #{1}")]
-    Either(String, i64),
+    Either(String, SnapshotId),
 }
 
 impl QualifiedReference {
@@ -222,14 +223,14 @@ fn instant<Tz: TimeZone>(local: NaiveDateTime, zone: &Tz) -> Timestamp {
 
 /// The numbers of the snapshots as ranges: `#3 to #9, #12`.
 fn numbers(snapshots: &[Snapshot]) -> String {
-    let mut spans: Vec<(i64, i64)> = Vec::new();
+    let mut spans: Vec<(SnapshotId, SnapshotId)> = Vec::new();
     for snapshot in snapshots {
         match spans.last_mut() {
-            Some((_, end)) if *end + 1 == snapshot.number => *end = snapshot.number,
+            Some((_, end)) if end.next() == snapshot.number => *end = snapshot.number,
             _ => spans.push((snapshot.number, snapshot.number)),
         }
     }
-    let span = |(from, to): &(i64, i64)| {
+    let span = |(from, to): &(SnapshotId, SnapshotId)| {
         if from == to { format!("#{from}") } else { format!("#{from} to #{to}") }
     };
     spans.iter().map(span).collect::<Vec<_>>().join(", ")
@@ -244,7 +245,7 @@ mod tests {
 
     fn snapshots(starts: &[&str]) -> Vec<Snapshot> {
         let one = |(nth, time): (usize, &&str)| Snapshot {
-            number: nth as i64 + 1,
+            number: SnapshotId(nth as i64 + 1),
             status: SnapshotStatus::Complete,
             started: Timestamp(DateTime::parse_from_rfc3339(time).unwrap().timestamp_millis()),
             touched: Timestamp(0),
@@ -265,7 +266,7 @@ mod tests {
         let east = FixedOffset::east_opt(3600).unwrap();
         let named = QualifiedReference::parse(&format!("main@{text}"))?;
         assert_eq!(named.account.as_deref(), Some("main"));
-        Ok(named.reference.unwrap().find(&all, &east)?.map_or(0, |it| it.number))
+        Ok(named.reference.unwrap().find(&all, &east)?.map_or(0, |it| it.number.0))
     }
 
     #[test]
@@ -295,7 +296,7 @@ mod tests {
         }
         let found = |back| {
             let found = Reference::Latest(back).find(&all, &chrono::Utc)?;
-            Ok::<_, ReferenceError>(found.unwrap().number)
+            Ok::<_, ReferenceError>(found.unwrap().number.0)
         };
         assert_eq!([found(0), found(1), found(2)], [Ok(5), Ok(4), Ok(1)]);
         assert_eq!(found(3), Err(ReferenceError::NoOlder(3, 3)));
@@ -325,14 +326,14 @@ mod tests {
         all[0].tag = Some("2".to_owned());
         let found = |text| {
             let reference = Reference::parse(text).unwrap();
-            reference.find(&all, &chrono::Utc).map(|found| found.unwrap().number)
+            reference.find(&all, &chrono::Utc).map(|found| found.unwrap().number.0)
         };
         let message = found("2").unwrap_err().to_string();
         assert_eq!(message, "`2` is the number of a snapshot and the tag of #1; write #2 or #1");
         assert_eq!((found("#2"), found("1")), (Ok(2), Ok(1)));
         all[0].tag = Some("7".to_owned());
         let reference = Reference::parse("7").unwrap();
-        assert_eq!(reference.find(&all, &chrono::Utc).unwrap().unwrap().number, 1);
+        assert_eq!(reference.find(&all, &chrono::Utc).unwrap().unwrap().number.0, 1);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use chrono::{DateTime, Datelike as _, FixedOffset, Timelike as _};
 
 use super::snapshot::{Snapshot, SnapshotStatus};
 use crate::clock::Timestamp;
+use crate::model::SnapshotId;
 
 /// The rules for keeping snapshots. Without any rule all are kept. A snapshot is kept if at least
 /// one rule selects it.
@@ -41,7 +42,7 @@ impl RetentionPolicy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetentionDecision {
     /// Number of the snapshot.
-    pub number: i64,
+    pub number: SnapshotId,
     /// When the snapshot began.
     pub time: Timestamp,
     /// The names of the rules that keep it; empty if it is to be forgotten.
@@ -58,7 +59,7 @@ type Bucket = fn(DateTime<FixedOffset>) -> (i32, u32, u32);
 pub fn decide(
     snapshots: &[Snapshot],
     keep: &RetentionPolicy,
-    needed: &[i64],
+    needed: &[SnapshotId],
     now: Timestamp,
     zone: &dyn Fn(Timestamp) -> Option<DateTime<FixedOffset>>,
 ) -> Vec<RetentionDecision> {
@@ -99,7 +100,7 @@ fn always(
     all: &[Snapshot],
     snapshot: &Snapshot,
     keep: &RetentionPolicy,
-    needed: &[i64],
+    needed: &[SnapshotId],
     now: Timestamp,
 ) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -164,7 +165,7 @@ mod tests {
 
     fn snapshots(days: &[(i64, SnapshotStatus)]) -> Vec<Snapshot> {
         let one = |(nth, (day, status)): (usize, &(i64, SnapshotStatus))| Snapshot {
-            number: nth as i64 + 1,
+            number: SnapshotId(nth as i64 + 1),
             status: *status,
             started: Timestamp(day * DAY),
             touched: Timestamp(day * DAY),
@@ -184,7 +185,7 @@ mod tests {
         let utc = |time: Timestamp| time.utc().map(|time| time.fixed_offset());
         let now = all.last().unwrap().started;
         let decisions = decide(&all, keep, &[], now, &utc);
-        decisions.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number).collect()
+        decisions.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number.0).collect()
     }
 
     use SnapshotStatus::{Complete, Partial};
@@ -207,7 +208,11 @@ mod tests {
         let utc = |time: Timestamp| time.utc().map(|time| time.fixed_offset());
         let kept = |keep: &RetentionPolicy| -> Vec<i64> {
             let decisions = decide(&all, keep, &[], all[5].started, &utc);
-            decisions.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number).collect()
+            decisions
+                .into_iter()
+                .filter(|it| !it.reasons.is_empty())
+                .map(|it| it.number.0)
+                .collect()
         };
         assert_eq!(kept(&RetentionPolicy { last: 1, ..RetentionPolicy::default() }), [5, 6]);
         assert_eq!(

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 
 use crate::clock::Timestamp;
 use crate::model::sent_values::decode;
-use crate::model::{RecordKey, Resource, SentFields, SentValues};
+use crate::model::{RecordKey, Resource, SentFields, SentValues, SnapshotId};
 use crate::vault::schema::version_table;
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
@@ -25,9 +25,9 @@ pub struct SentVersion {
     pub field: String,
     /// The first snapshot that shows it; 0 if it was sent before vaults stored versions of sent
     /// values.
-    pub since: i64,
+    pub since: SnapshotId,
     /// The first snapshot that no longer shows it; `None` while it is current.
-    pub until: Option<i64>,
+    pub until: Option<SnapshotId>,
     /// The value as it was sent.
     pub value: Json,
     /// When it was sent.
@@ -56,7 +56,7 @@ pub(super) enum FirstSnapshot {
     Next,
     /// The first one that shows the record: the value was sent with its create request, by a run
     /// that began after the snapshot `before`.
-    Created { before: i64 },
+    Created { before: SnapshotId },
     /// The newest finished snapshot, which was read after the value was sent.
     Seen,
 }
@@ -102,7 +102,7 @@ impl Vault {
     /// the current ones.
     pub fn sent_values(
         &self,
-        number: Option<i64>,
+        number: Option<SnapshotId>,
         which: &[Resource],
     ) -> Result<SentValues, VaultError> {
         let read = || -> Result<SentValues, TransactionError> {
@@ -242,7 +242,7 @@ pub(super) fn close_others(
 /// that were sent after that version was closed belong to the new code.
 pub(super) fn close_replaced_codes(
     tx: &Transaction<'_>,
-    number: i64,
+    number: SnapshotId,
 ) -> Result<(), TransactionError> {
     let (name, table) = (Resource::QrCodes.name(), version_table(Resource::QrCodes));
     let open = "sent.resource = ?1 AND sent.until IS NULL AND sent.since < ?2";
@@ -279,12 +279,12 @@ fn put(
     tx: &Transaction<'_>,
     row: (&str, &str, &str),
     value: &str,
-    (since, created): (i64, bool),
+    (since, created): (SnapshotId, bool),
     now: Timestamp,
 ) -> Result<(), TransactionError> {
     let sql = "SELECT since, value FROM sent
                WHERE resource = ?1 AND key = ?2 AND field = ?3 AND until IS NULL";
-    let open: Option<(i64, String)> =
+    let open: Option<(SnapshotId, String)> =
         tx.prepare_cached(sql)?.query_row(row, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     let since = match open {
         Some((first, known)) if known == value && (first >= since || !created) => return Ok(()),
@@ -310,10 +310,10 @@ fn first_snapshot(
     resource: Resource,
     key: &RecordKey,
     from: FirstSnapshot,
-) -> Result<i64, TransactionError> {
+) -> Result<SnapshotId, TransactionError> {
     let sql = "SELECT coalesce(max(snapshot), 0) FROM snapshot WHERE finished IS NOT NULL";
-    let newest: i64 = tx.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-    let next = newest.saturating_add(1);
+    let newest: SnapshotId = tx.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    let next = newest.next();
     match (from, key) {
         (FirstSnapshot::Next, _) | (FirstSnapshot::Created { .. }, RecordKey::Item { .. }) => {
             Ok(next)
@@ -325,7 +325,7 @@ fn first_snapshot(
             let sql = format!(
                 "SELECT max(since) FROM {table} WHERE id = ?1 AND until IS NULL AND since > ?2"
             );
-            let shown: Option<i64> =
+            let shown: Option<SnapshotId> =
                 tx.prepare_cached(&sql)?.query_row((id, before), |row| row.get(0))?;
             Ok(shown.map_or(next, |shown| shown.min(next)))
         }

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Row};
 
 use super::digest::{DigestSum, fields};
 use crate::clock::Timestamp;
-use crate::model::Resource;
+use crate::model::{Resource, SnapshotId};
 use crate::vault::version_rows::{TemplateCache, bytes};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums, forget};
 
@@ -152,7 +152,7 @@ impl RequestUsage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     /// Number of the snapshot, from 1.
-    pub number: i64,
+    pub number: SnapshotId,
     /// The state of the snapshot.
     pub status: SnapshotStatus,
     /// When it began.
@@ -200,7 +200,7 @@ impl Vault {
         now: Timestamp,
         tag: Option<&str>,
         scope: &[Resource],
-    ) -> Result<i64, VaultError> {
+    ) -> Result<SnapshotId, VaultError> {
         self.begin_excluding(now, tag, scope, &[])
     }
 
@@ -211,11 +211,11 @@ impl Vault {
         tag: Option<&str>,
         scope: &[Resource],
         excluded: &[Resource],
-    ) -> Result<i64, VaultError> {
+    ) -> Result<SnapshotId, VaultError> {
         self.transact(|tx, _| {
-            let last: Option<i64> =
+            let last: Option<SnapshotId> =
                 tx.query_row("SELECT max(snapshot) FROM snapshot", [], |row| row.get(0))?;
-            let number = last.unwrap_or(0).checked_add(1);
+            let number = last.unwrap_or_default().0.checked_add(1).map(SnapshotId);
             let number =
                 number.ok_or_else(|| TransactionError::Damaged("no number is left".to_owned()))?;
             let insert = "INSERT INTO snapshot(snapshot, status, started, touched, tag, scope)
@@ -243,7 +243,7 @@ impl Vault {
     }
 
     /// Replaces the tag of the running snapshot `number`.
-    pub fn retag(&mut self, number: i64, tag: &str) -> Result<(), VaultError> {
+    pub fn retag(&mut self, number: SnapshotId, tag: &str) -> Result<(), VaultError> {
         self.transact(|tx, _| {
             checksums::snapshot(tx, number, || {
                 let sql = "UPDATE snapshot SET tag = ?2 WHERE snapshot = ?1 AND finished IS NULL";
@@ -257,7 +257,7 @@ impl Vault {
     pub fn running(&self) -> Result<Option<(Snapshot, Vec<Resource>)>, VaultError> {
         let sql = "SELECT snapshot, scope FROM snapshot WHERE finished IS NULL
                    ORDER BY snapshot DESC LIMIT 1";
-        let found: Option<(i64, String)> = self
+        let found: Option<(SnapshotId, String)> = self
             .db
             .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
@@ -292,7 +292,7 @@ impl Vault {
     ///
     /// # Errors
     /// [`VaultError::NoSnapshot`] if it does not exist.
-    pub fn snapshot(&self, number: i64) -> Result<Snapshot, VaultError> {
+    pub fn snapshot(&self, number: SnapshotId) -> Result<Snapshot, VaultError> {
         let found = self.select_snapshots(&format!("{SELECT} WHERE snapshot = ?1"), [number])?;
         found.into_iter().next().ok_or(VaultError::NoSnapshot(number))
     }
@@ -324,7 +324,7 @@ impl Vault {
     }
 
     /// Number of records of `resource` that snapshot `number` shows so far.
-    pub fn record_count(&self, number: i64, resource: Resource) -> Result<u64, VaultError> {
+    pub fn record_count(&self, number: SnapshotId, resource: Resource) -> Result<u64, VaultError> {
         let sql = "SELECT records FROM snapshot_resource WHERE snapshot = ?1 AND resource = ?2";
         self.db
             .query_row(sql, (number, resource.name()), |row| unsigned(row, 0))
@@ -334,7 +334,7 @@ impl Vault {
     /// Stores how reading `resource` ended.
     pub fn conclude(
         &mut self,
-        number: i64,
+        number: SnapshotId,
         resource: Resource,
         state: ReadState,
         message: Option<&str>,
@@ -349,7 +349,7 @@ impl Vault {
     /// [`VaultError::NoSnapshot`] if the snapshot is not running.
     pub fn finish(
         &mut self,
-        number: i64,
+        number: SnapshotId,
         now: Timestamp,
         usage: RequestUsage,
     ) -> Result<Snapshot, VaultError> {
@@ -360,7 +360,7 @@ impl Vault {
 
     pub(super) fn after_finish(
         &mut self,
-        number: i64,
+        number: SnapshotId,
         deleted_forgotten: bool,
     ) -> Result<Snapshot, VaultError> {
         if deleted_forgotten {
@@ -376,7 +376,7 @@ impl Vault {
 pub(super) fn end(
     tx: &Transaction<'_>,
     templates: &mut TemplateCache,
-    number: i64,
+    number: SnapshotId,
     now: Timestamp,
     usage: RequestUsage,
 ) -> Result<bool, TransactionError> {
@@ -406,7 +406,7 @@ pub(super) fn end(
 /// Stores how reading `resource` ended in snapshot `number`.
 pub(super) fn conclude(
     tx: &Transaction<'_>,
-    number: i64,
+    number: SnapshotId,
     resource: Resource,
     state: ReadState,
     message: Option<&str>,
@@ -436,7 +436,7 @@ fn names(scope: &[Resource]) -> String {
 /// Number of records and checksum of `resource` in the snapshot before.
 pub(super) fn previous_counts(
     tx: &Transaction<'_>,
-    last: Option<i64>,
+    last: Option<SnapshotId>,
     resource: Resource,
 ) -> rusqlite::Result<(i64, [u8; 32])> {
     tx.query_row(
@@ -477,7 +477,7 @@ fn snapshot(row: &Row<'_>, db: &rusqlite::Connection) -> Result<Snapshot, Transa
 
 fn is_within_run(
     db: &rusqlite::Connection,
-    number: i64,
+    number: SnapshotId,
     started: Timestamp,
 ) -> rusqlite::Result<bool> {
     let sql = "SELECT EXISTS(SELECT 1 FROM run WHERE before <= ?1
@@ -488,7 +488,7 @@ fn is_within_run(
 /// The result of each resource in snapshot `number`, in the order of the table.
 pub(super) fn outcomes(
     db: &rusqlite::Connection,
-    number: i64,
+    number: SnapshotId,
 ) -> Result<Vec<ResourceOutcome>, TransactionError> {
     let mut statement = db.prepare_cached(
         "SELECT resource, state, records, added, changed, removed, message
@@ -519,7 +519,7 @@ pub(super) fn outcomes(
 }
 
 /// Stores the digest of a finished snapshot and its link in the chain.
-fn seal(tx: &Transaction<'_>, number: i64) -> Result<(), TransactionError> {
+fn seal(tx: &Transaction<'_>, number: SnapshotId) -> Result<(), TransactionError> {
     let digest = digest(tx, number)?;
     let chain = chain(tx, number, &digest)?;
     tx.execute(
@@ -532,7 +532,7 @@ fn seal(tx: &Transaction<'_>, number: i64) -> Result<(), TransactionError> {
 /// The digest of a snapshot's outcomes and of its resources' checksums.
 pub(super) fn digest(
     db: &rusqlite::Connection,
-    number: i64,
+    number: SnapshotId,
 ) -> Result<blake3::Hash, TransactionError> {
     let mut statement = db.prepare_cached(
         "SELECT resource, state, records, added, changed, removed, message, sum
@@ -552,11 +552,13 @@ pub(super) fn digest(
 /// fields.
 pub(super) fn chain(
     db: &rusqlite::Connection,
-    number: i64,
+    number: SnapshotId,
     digest: &blake3::Hash,
 ) -> Result<blake3::Hash, TransactionError> {
     let before: Option<Vec<u8>> = db
-        .query_row("SELECT chain FROM snapshot WHERE snapshot = ?1", [number - 1], |row| row.get(0))
+        .query_row("SELECT chain FROM snapshot WHERE snapshot = ?1", [number.previous()], |row| {
+            row.get(0)
+        })
         .optional()?;
     let parts: Vec<Vec<u8>> = db.query_row(
         "SELECT snapshot, status, started, finished, tag, scope, requests, throttled, waited

@@ -7,13 +7,13 @@ use super::snapshot::RequestUsage;
 use super::write::{add_to_sum, touch};
 use super::{TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
-use crate::model::Resource;
+use crate::model::{Resource, SnapshotId};
 
 /// The response to one request for a QR code's statistics.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredStatistics<'a> {
     /// Number of the running snapshot.
-    pub snapshot: i64,
+    pub snapshot: SnapshotId,
     /// Id of the QR code.
     pub code: i64,
     /// Number of scans in the list of QR codes.
@@ -32,7 +32,7 @@ impl Vault {
     /// this snapshot.
     pub fn statistics_to_fetch(
         &self,
-        snapshot: i64,
+        snapshot: SnapshotId,
         all: bool,
     ) -> Result<Vec<(i64, i64)>, VaultError> {
         let sql = "
@@ -58,7 +58,7 @@ impl Vault {
     pub fn put_statistics(&mut self, found: &StoredStatistics<'_>) -> Result<(), VaultError> {
         self.transact_page(found.snapshot, None, |tx, _| {
             let mut delta = DigestSum::default();
-            let known: Option<(i64, i64, String)> = tx
+            let known: Option<(SnapshotId, i64, String)> = tx
                 .prepare_cached(
                     "SELECT snapshot, scans, body FROM statistics_qr_codes WHERE id = ?1
                      ORDER BY snapshot DESC LIMIT 1",

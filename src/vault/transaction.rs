@@ -7,6 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::clock::Timestamp;
+use crate::model::SnapshotId;
 use crate::vault::{TemplateCache, TransactionError, Vault, VaultError, wal_mark};
 
 /// When a [`CommitHook`] is called.
@@ -53,7 +54,7 @@ impl Vault {
     /// [`Vault::transact_batched`] at that time.
     pub(super) fn transact_page<T>(
         &mut self,
-        snapshot: i64,
+        snapshot: SnapshotId,
         batch: Option<Timestamp>,
         work: impl FnOnce(&Transaction<'_>, &mut TemplateCache) -> Result<T, TransactionError>,
     ) -> Result<T, VaultError> {
@@ -179,7 +180,10 @@ impl Vault {
 }
 
 /// Returns an error unless `snapshot` is the newest snapshot and unfinished.
-pub(super) fn require_running(tx: &Transaction<'_>, snapshot: i64) -> Result<(), TransactionError> {
+pub(super) fn require_running(
+    tx: &Transaction<'_>,
+    snapshot: SnapshotId,
+) -> Result<(), TransactionError> {
     let sql = "SELECT snapshot = ?1 AND finished IS NULL FROM snapshot
                ORDER BY snapshot DESC LIMIT 1";
     let running: Option<bool> =

@@ -7,7 +7,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{OptionalExtension, Row, ToSql};
 
 use crate::model::differences::equal_fields;
-use crate::model::{Field, FieldKind, FieldValue, RecordKey, Resource, Role};
+use crate::model::{Field, FieldKind, FieldValue, RecordKey, Resource, Role, SnapshotId};
 use crate::vault::template;
 use crate::vault::template_match::TemplateMatch;
 use crate::vault::{Transaction, TransactionError, digest};
@@ -164,8 +164,8 @@ pub(super) fn value(
 #[derive(Debug)]
 pub(super) struct StoredVersion {
     pub version: i64,
-    pub since: i64,
-    pub until: Option<i64>,
+    pub since: SnapshotId,
+    pub until: Option<SnapshotId>,
     pub template_id: i64,
     pub values: Vec<FieldValue<'static>>,
     pub extra: Option<String>,

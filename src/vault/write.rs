@@ -14,7 +14,7 @@ use super::writer::RecordWriter;
 pub use super::writer::WriteResult;
 use super::{Transaction, TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
-use crate::model::{DecodedRecord, RecordKey, Resource};
+use crate::model::{DecodedRecord, RecordKey, Resource, SnapshotId};
 use crate::vault::template_match::TemplateMatch;
 use crate::vault::transaction::require_running;
 use crate::vault::version_rows::{
@@ -25,7 +25,7 @@ use crate::vault::version_rows::{
 #[derive(Debug, Clone, Copy)]
 pub struct CrawledPage {
     /// Number of the running snapshot.
-    pub snapshot: i64,
+    pub snapshot: SnapshotId,
     /// Resource that is listed.
     pub resource: Resource,
     /// Channel whose items are listed; `None` for other resources.
@@ -95,7 +95,7 @@ impl Vault {
     /// Marks the versions in `rows` as removed by the running snapshot.
     pub fn remove(
         &mut self,
-        snapshot: i64,
+        snapshot: SnapshotId,
         resource: Resource,
         rows: &[i64],
     ) -> Result<(), VaultError> {
@@ -114,7 +114,7 @@ impl Vault {
     /// [`VaultError::Finished`] if the snapshot is not running.
     pub fn discard(
         &mut self,
-        number: i64,
+        number: SnapshotId,
         why: &str,
         now: Timestamp,
         usage: RequestUsage,
@@ -135,7 +135,7 @@ impl Vault {
 fn revert(
     tx: &Transaction<'_>,
     templates: &mut TemplateCache,
-    number: i64,
+    number: SnapshotId,
     why: &str,
 ) -> Result<(), TransactionError> {
     for resource in Resource::ALL {
@@ -149,7 +149,7 @@ fn revert(
             let table = format!("sample_{}", resource.name());
             tx.execute(&format!("DELETE FROM {table} WHERE snapshot = ?1"), [number])?;
         }
-        let (records, sum) = previous_counts(tx, Some(number - 1), resource)?;
+        let (records, sum) = previous_counts(tx, Some(number.previous()), resource)?;
         tx.execute(
             "UPDATE snapshot_resource SET records = ?3, sum = ?4, added = 0, changed = 0,
                removed = 0 WHERE snapshot = ?1 AND resource = ?2",
@@ -171,7 +171,7 @@ fn revert(
 pub(super) fn remove(
     tx: &Transaction<'_>,
     templates: &mut TemplateCache,
-    snapshot: i64,
+    snapshot: SnapshotId,
     resource: Resource,
     rows: &[i64],
 ) -> Result<(), TransactionError> {
@@ -222,7 +222,7 @@ fn damaged_rows() -> TransactionError {
 /// The versions that `snapshot` closed, by key.
 fn ended_in(
     tx: &Transaction<'_>,
-    snapshot: i64,
+    snapshot: SnapshotId,
     resource: Resource,
 ) -> Result<HashMap<RecordKey, StoredVersion>, TransactionError> {
     let (select, table) = (StoredVersion::select(resource), version_table(resource));
@@ -248,7 +248,7 @@ struct Tally {
 /// Adds `tally` to the counts and checksum of the resource.
 fn add_tally(
     tx: &Transaction<'_>,
-    snapshot: i64,
+    snapshot: SnapshotId,
     resource: Resource,
     tally: &Tally,
 ) -> Result<(), TransactionError> {
@@ -268,7 +268,7 @@ fn add_tally(
 /// Adds `delta` to the checksum of `resource` in the snapshot.
 pub(super) fn add_to_sum(
     tx: &Transaction<'_>,
-    snapshot: i64,
+    snapshot: SnapshotId,
     resource: Resource,
     delta: DigestSum,
 ) -> Result<(), TransactionError> {
@@ -288,7 +288,7 @@ pub(super) fn add_to_sum(
 /// Stores when the crawl last made progress, and its cost so far.
 pub(super) fn touch(
     tx: &Transaction<'_>,
-    snapshot: i64,
+    snapshot: SnapshotId,
     now: Timestamp,
     usage: RequestUsage,
 ) -> Result<(), TransactionError> {

@@ -16,7 +16,7 @@ use super::schema::{counter_place, key_columns, version_table};
 use super::statements::{MANY, SeriesStatements, Statements};
 use super::{Transaction, TransactionError, digest};
 use crate::model::differences::equal_fields;
-use crate::model::{RecordKey, Resource};
+use crate::model::{RecordKey, Resource, SnapshotId};
 use crate::vault::template_match::TemplateMatch;
 use crate::vault::version_rows::{
     Column, ROOM, StoredVersion, TemplateCache, equal_stored_fields, extra, same, stored_hash,
@@ -37,7 +37,7 @@ enum Likeness {
 
 /// The statements that store one record, prepared once for each page.
 pub(super) struct RecordWriter<'t> {
-    snapshot: i64,
+    snapshot: SnapshotId,
     resource: Resource,
     counter: Option<usize>,
     find: CachedStatement<'t>,
@@ -70,7 +70,11 @@ impl<'t> Series<'t> {
     }
 
     /// Stores the first sample of each series.
-    fn begin(&mut self, snapshot: i64, samples: &[(i64, i64)]) -> Result<(), TransactionError> {
+    fn begin(
+        &mut self,
+        snapshot: SnapshotId,
+        samples: &[(i64, i64)],
+    ) -> Result<(), TransactionError> {
         let (many, rest) = samples.as_chunks::<MANY>();
         for samples in many {
             self.begin.raw_bind_parameter(1, snapshot)?;
@@ -90,7 +94,7 @@ impl<'t> Series<'t> {
 impl<'t> RecordWriter<'t> {
     pub fn new(
         tx: &'t Transaction<'t>,
-        snapshot: i64,
+        snapshot: SnapshotId,
         resource: Resource,
     ) -> Result<Self, TransactionError> {
         let sql = Statements::of(resource);
@@ -442,7 +446,7 @@ impl<'t> RecordWriter<'t> {
     fn sample_hash(
         &self,
         item: &WriteItem<'_, '_>,
-        snapshot: i64,
+        snapshot: SnapshotId,
         value: Option<i64>,
     ) -> blake3::Hash {
         digest::sample(self.resource, item.matched.record.key.id(), snapshot, value)
@@ -456,7 +460,7 @@ impl<'t> RecordWriter<'t> {
         let value = item.count(self.counter);
         let Some(series) = &mut self.series else { return Ok(()) };
         let id = item.matched.record.key.id();
-        let known: Option<(i64, Option<i64>)> = match item.counter {
+        let known: Option<(SnapshotId, Option<i64>)> = match item.counter {
             StoredRecord::Loaded(known) => known,
             StoredRecord::NotLoaded => {
                 let found = series.newest.query_row([id], |row| Ok((row.get(0)?, row.get(1)?)));
@@ -479,7 +483,7 @@ impl<'t> RecordWriter<'t> {
 /// The checksum of records that are stored for the first time.
 fn first_sum(
     resource: Resource,
-    snapshot: i64,
+    snapshot: SnapshotId,
     counter: Option<usize>,
     items: &[WriteItem<'_, '_>],
 ) -> DigestSum {
@@ -502,7 +506,7 @@ const MIN_THREAD_ITEMS: usize = 64;
 /// Binds the columns of each item. All items have the template and `extra` of `first`.
 fn bind(
     statement: &mut CachedStatement<'_>,
-    snapshot: i64,
+    snapshot: SnapshotId,
     first: &WriteItem<'_, '_>,
     items: &[WriteItem<'_, '_>],
     counter: Option<usize>,

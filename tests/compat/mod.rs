@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use linkvault::model::Resource;
+use linkvault::model::{Resource, SnapshotId};
 use linkvault::vault::Vault;
 use linkvault::vault::schema::{FORMAT, MIGRATIONS, migrate};
 use serde_json::Value;
@@ -74,7 +74,7 @@ fn every_earlier_vault_reads_back_as_it_was_written() {
         let sent = vault.sent_values(None, &Resource::ALL).unwrap();
         assert!(!sent.is_empty(), "format {format}");
         if format < 3 {
-            let first = vault.sent_values(Some(1), &Resource::ALL).unwrap();
+            let first = vault.sent_values(Some(SnapshotId(1)), &Resource::ALL).unwrap();
             assert_eq!(first, sent, "what was sent counts as true from the beginning");
         }
         let found = contents(&mut vault, &path).unwrap();
@@ -131,16 +131,16 @@ fn every_earlier_vault_takes_the_next_backup() {
         let (_folder, path) = copy(format);
         let mut vault = Vault::open(&path).unwrap();
         vault.claim(&sample::identity(), false).unwrap();
-        let before = vault.state(5, &Resource::ALL).unwrap();
+        let before = vault.state(SnapshotId(5), &Resource::ALL).unwrap();
         let number = campaigns(&mut vault, day(20), &[(1, "one"), (500, "new")]);
-        assert_eq!(number, 6);
-        let told = vault.snapshot(6).unwrap();
+        assert_eq!(number, SnapshotId(6));
+        let told = vault.snapshot(SnapshotId(6)).unwrap();
         let told = told.outcome(Resource::Campaigns).unwrap();
         assert_eq!((told.records, told.added, told.changed), (2, 1, 1));
-        assert_eq!(vault.state(5, &Resource::ALL).unwrap(), before);
+        assert_eq!(vault.state(SnapshotId(5), &Resource::ALL).unwrap(), before);
         assert_sound(&mut vault);
-        vault.forget(&[1, 2, 3], day(21)).unwrap();
-        assert_eq!(vault.state(5, &Resource::ALL).unwrap(), before);
+        vault.forget(&[1, 2, 3].map(SnapshotId), day(21)).unwrap();
+        assert_eq!(vault.state(SnapshotId(5), &Resource::ALL).unwrap(), before);
         assert_sound(&mut vault);
     }
 }
@@ -150,7 +150,7 @@ fn an_earlier_vault_is_migrated_by_the_first_process_that_reads_it() {
     for format in 1..=FROZEN {
         let (_folder, path) = copy(format);
         let mut vault = Vault::open_read_only(&path).unwrap();
-        assert_eq!(vault.state(1, &[Resource::Domains]).unwrap().iter().count(), 1);
+        assert_eq!(vault.state(SnapshotId(1), &[Resource::Domains]).unwrap().iter().count(), 1);
         assert_sound(&mut vault);
     }
 }

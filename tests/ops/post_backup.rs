@@ -30,7 +30,7 @@ fn old_snapshots_go_and_the_newest_is_exported_and_copied() {
     assert_eq!(done(&environment), [""; 0]);
     let vault = Vault::open_read_only(&environment.path("vaults/main.db")).unwrap();
     let numbers =
-        |vault: &Vault| vault.snapshots().unwrap().iter().map(|it| it.number).collect::<Vec<_>>();
+        |vault: &Vault| vault.snapshots().unwrap().iter().map(|it| it.number.0).collect::<Vec<_>>();
     assert_eq!(numbers(&vault), [3]);
     let manifest = environment.text("exports/main/manifest.json");
     assert!(manifest.contains("\"snapshot\": 3"), "{manifest}");

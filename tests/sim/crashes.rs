@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linkvault::crawl::{CrawlError, RESUMABLE};
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SnapshotId};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::vault::VaultError;
 use linkvault::vault::snapshot::{ReadState, SnapshotStatus};
@@ -44,11 +44,11 @@ fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
     let mut whole = world();
     whole.backup();
     let (moments, least) = (*whole.moments.lock().unwrap(), whole.requested_paths().len());
-    let expected = whole.shown(2);
+    let expected = whole.shown(SnapshotId(2));
     assert!(moments > 60, "{moments}");
     for moment in 1..=moments {
         let mut world = world();
-        let first = world.shown(1);
+        let first = world.shown(SnapshotId(1));
         world.dies_after = Some(moment);
         stopped(world.start());
         invariants::is_sound(&mut world.open());
@@ -56,7 +56,7 @@ fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
         let resumed = world.backup();
         let asked = world.requested_paths();
         if moment < moments {
-            assert_eq!(resumed.snapshot.number, 2, "at {moment}");
+            assert_eq!(resumed.snapshot.number, SnapshotId(2), "at {moment}");
             // The account, a page that overlaps, and what the crash interrupted: one request, or
             // the proof of one list, which is page 1, an edge page, and the account.
             assert!(asked.len() <= least + 5, "at {moment}: {} for {least}", asked.len());
@@ -64,7 +64,7 @@ fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
         }
         assert_eq!(resumed.snapshot.status, SnapshotStatus::Complete, "at {moment}");
         assert_eq!(world.shown(resumed.snapshot.number), expected, "at {moment}");
-        assert_eq!(world.shown(1), first, "at {moment}");
+        assert_eq!(world.shown(SnapshotId(1)), first, "at {moment}");
         invariants::is_sound(&mut world.open());
         assert_eq!(world.service().totals().throttled, 0);
     }
@@ -91,14 +91,14 @@ fn killed_at_any_commit_no_failed_read_has_removed_a_record() {
         // Continued with every list redirected, or discarded because of its age.
         for (rest, faults) in [(60, "redirect@/api/domains,redirect@/api/channel"), (4000, "")] {
             let mut world = world();
-            let before = world.shown(1);
+            let before = world.shown(SnapshotId(1));
             world.dies_after = Some(moment);
             stopped(world.start());
             world.pass(Duration::from_secs(rest));
             world.set_faults(faults, 0);
             world.backup();
-            let snapshot = world.open().snapshot(2).unwrap();
-            let shown = world.shown(2);
+            let snapshot = world.open().snapshot(SnapshotId(2)).unwrap();
+            let shown = world.shown(SnapshotId(2));
             for outcome in snapshot.outcomes.iter().filter(|it| it.state != ReadState::Complete) {
                 let (before, shown) = (&before[&outcome.resource], &shown[&outcome.resource]);
                 // The items of channel 1 are deleted with it, by the list of channels.
@@ -124,9 +124,12 @@ fn a_crawl_older_than_an_hour_starts_over() {
         world.pass(rest.saturating_sub(passed + Duration::from_secs(30)));
         let summary = world.backup();
         assert_eq!(summary.resumed, resumes);
-        assert_eq!(summary.snapshot.number, if resumes { 2 } else { 3 });
+        assert_eq!(summary.snapshot.number, SnapshotId(if resumes { 2 } else { 3 }));
         assert_eq!(summary.snapshot.status, SnapshotStatus::Complete);
-        assert_eq!(world.open().snapshot(2).unwrap().status == SnapshotStatus::Complete, resumes);
+        assert_eq!(
+            world.open().snapshot(SnapshotId(2)).unwrap().status == SnapshotStatus::Complete,
+            resumes
+        );
     }
 }
 
@@ -138,7 +141,7 @@ fn a_fresh_backup_takes_up_nothing() {
     world.options.fresh = true;
     let summary = world.backup();
     assert!(!summary.resumed);
-    assert_eq!(summary.snapshot.number, 3);
+    assert_eq!(summary.snapshot.number, SnapshotId(3));
 }
 
 #[test]
@@ -152,7 +155,7 @@ fn a_list_that_moved_between_two_processes_is_read_anew() {
     let summary = world.backup();
     assert!(summary.resumed);
     assert_eq!(summary.snapshot.status, SnapshotStatus::Complete);
-    assert_eq!(world.shown(1)[&Resource::QrCodes].len(), 29);
+    assert_eq!(world.shown(SnapshotId(1))[&Resource::QrCodes].len(), 29);
 }
 
 #[test]
@@ -161,11 +164,11 @@ fn a_backup_in_pieces_of_a_few_requests_ends_with_the_whole() {
     let expected = {
         let mut whole = self::world();
         whole.backup();
-        whole.shown(2)
+        whole.shown(SnapshotId(2))
     };
     world.limits.max_requests = Some(5);
     let ended = (0..100).find_map(|_| world.start().ok()).unwrap();
-    assert_eq!(ended.snapshot.number, 2);
+    assert_eq!(ended.snapshot.number, SnapshotId(2));
     assert_eq!(ended.snapshot.status, SnapshotStatus::Complete);
-    assert_eq!(world.shown(2), expected);
+    assert_eq!(world.shown(SnapshotId(2)), expected);
 }

@@ -12,7 +12,7 @@ use linkvault::daemon::{DaemonState, Schedule, ScheduledAccount};
 use linkvault::health::account_status::Health;
 use linkvault::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
 use linkvault::health::persisted_state::PersistedState;
-use linkvault::model::CountOrPercent;
+use linkvault::model::{CountOrPercent, SnapshotId};
 use linkvault::schedule::due_queue::{BackupEnd, DueQueue, QueueHistory, Timetable};
 use linkvault::vault::snapshot::SnapshotStatus;
 
@@ -180,7 +180,7 @@ fn a_daemon_that_is_off_for_weeks_catches_up_once_each_time() {
 fn a_lost_persisted_state_neither_skips_nor_repeats_a_backup() {
     let persisted = PersistedState::default();
     let attempt = BackupAttempt {
-        snapshot: Some(1),
+        snapshot: Some(SnapshotId(1)),
         ..BackupAttempt::new(BEGIN, BEGIN.plus(HOUR), AttemptOutcome::Complete)
     };
     let held = VaultSummary { newest: Some(attempt), ..VaultSummary::default() };

@@ -1,6 +1,6 @@
 //! Lists that contain one record more than once.
 
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SnapshotId};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Campaign, Item, QrCode, StoredChannel};
 use linkvault::vault::browse::{ChangeCount, PageRange};
@@ -53,7 +53,11 @@ fn twins_are_proven_whatever_the_service_tells_of_its_lists() {
                     let summary = world.backup();
                     let found = &summary.snapshot;
                     assert_eq!(found.status, SnapshotStatus::Complete, "{behaviour}: {found:?}");
-                    assert_eq!(world.shown(1)[&Resource::QrCodes].len(), 25, "{behaviour}");
+                    assert_eq!(
+                        world.shown(SnapshotId(1))[&Resource::QrCodes].len(),
+                        25,
+                        "{behaviour}"
+                    );
                     // A warning for the codes, and one for every other list that has records.
                     let told = warnings(&summary);
                     let codes = told.iter().filter(|it| it.starts_with("qr_codes ")).count();
@@ -130,7 +134,7 @@ fn a_record_that_moved_over_a_page_edge_while_it_was_read_is_no_twin() {
                 });
                 let summary = world.backup();
                 assert_eq!(warnings(&summary), [""; 0], "{behaviour}, after page {after}");
-                let shown = world.shown(1)[&Resource::QrCodes].len();
+                let shown = world.shown(SnapshotId(1))[&Resource::QrCodes].len();
                 assert_eq!(shown, 31, "{behaviour}, after page {after}");
             }
         }
@@ -158,20 +162,22 @@ fn a_name_that_moves_to_another_key_of_the_json_is_no_change() {
         let outcome = snapshot.outcome(Resource::Campaigns).unwrap();
         (outcome.added, outcome.changed, outcome.removed)
     };
-    assert_eq!((told(2), told(3)), ((0, 0, 1), (0, 1, 0)));
+    assert_eq!((told(SnapshotId(2)), told(SnapshotId(3))), ((0, 0, 1), (0, 1, 0)));
     for ((from, to), expected) in [
         ((1, 2), ChangeCount { added: 0, changed: 0, removed: 1 }),
         ((2, 3), ChangeCount { added: 0, changed: 1, removed: 0 }),
         ((1, 3), ChangeCount { added: 0, changed: 1, removed: 1 }),
     ] {
-        let counted = vault.count_changes(Resource::Campaigns, from, to).unwrap();
+        let counted =
+            vault.count_changes(Resource::Campaigns, SnapshotId(from), SnapshotId(to)).unwrap();
         assert_eq!(counted, expected, "#{from} to #{to}");
         let slice = PageRange { skip: 0, take: 100 };
-        let found = vault.changes_of(Resource::Campaigns, from, to, slice).unwrap();
+        let found =
+            vault.changes_of(Resource::Campaigns, SnapshotId(from), SnapshotId(to), slice).unwrap();
         assert_eq!(found.len() as u64, expected.all(), "#{from} to #{to}");
     }
     // The texts are stored unchanged.
-    assert_eq!(world.shown(3)[&Resource::Campaigns], content[&Resource::Campaigns]);
+    assert_eq!(world.shown(SnapshotId(3))[&Resource::Campaigns], content[&Resource::Campaigns]);
     invariants::is_sound(&mut vault);
 }
 

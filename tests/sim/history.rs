@@ -7,7 +7,7 @@ use std::time::Duration;
 use linkvault::api::error::{ApiError, ApiErrorKind};
 use linkvault::clock::Clock as _;
 use linkvault::crawl::{CrawlError, CrawlReport};
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SnapshotId};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::second_user::random_change;
@@ -60,7 +60,7 @@ pub struct Remembered {
 pub struct History<'d> {
     pub world: World,
     pub drawn: &'d Drawn,
-    pub known: BTreeMap<i64, Remembered>,
+    pub known: BTreeMap<SnapshotId, Remembered>,
     pub truth: Arc<Mutex<Truth>>,
     /// Rate-limit refusals so far.
     pub throttled: u64,

@@ -100,7 +100,7 @@ fn answered_late(rename: bool) -> (Result<ApplyReport, OpError>, Vec<i64>, Vec<i
     let all = Vault::open(&account.vault).unwrap().snapshots().unwrap();
     let (of_runs, backups): (Vec<_>, Vec<_>) = all.iter().partition(|it| it.of_run);
     let numbers = |all: Vec<&linkvault::vault::snapshot::Snapshot>| {
-        all.iter().map(|it| it.number).collect::<Vec<_>>()
+        all.iter().map(|it| it.number.0).collect::<Vec<_>>()
     };
     (ended, numbers(backups), numbers(of_runs))
 }

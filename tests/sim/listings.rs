@@ -1,6 +1,6 @@
 //! Difficult cases of paging, one by one.
 
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SnapshotId};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Campaign, QrCode};
 use linkvault::vault::snapshot::{ReadState, SnapshotStatus};
@@ -9,7 +9,7 @@ use super::world::World;
 use crate::sim::invariants;
 
 /// The ids of the QR codes that a snapshot shows.
-fn codes(world: &World, snapshot: i64) -> Vec<i64> {
+fn codes(world: &World, snapshot: SnapshotId) -> Vec<i64> {
     world.shown(snapshot)[&Resource::QrCodes].keys().map(RecordKey::id).collect()
 }
 
@@ -211,7 +211,7 @@ fn a_removed_channel_takes_its_items_along() {
 fn a_channel_that_goes_between_list_and_items_makes_the_items_drifted() {
     let mut world = World::with_sample_account();
     world.backup();
-    let before = world.shown(1)[&Resource::ChannelItems].clone();
+    let before = world.shown(SnapshotId(1))[&Resource::ChannelItems].clone();
     world.meddle(|store, nth| {
         if nth == 5 {
             store.channels.remove(1);

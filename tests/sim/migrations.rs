@@ -14,7 +14,7 @@ use linkvault::change::plan::{AccountMemory, CurrentState, PlanStep};
 use linkvault::change::policy::Policy;
 use linkvault::crawl::{self, StatisticsMode};
 use linkvault::migrate::{self, MappedRecords, MigrationPlan, MigrationSource};
-use linkvault::model::{CountOrPercent, Resource, State, Verb};
+use linkvault::model::{CountOrPercent, Resource, SnapshotId, State, Verb};
 use linkvault::ops::plan::needed_resources;
 use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Domain, Item, Pixel, QrCode, StoredChannel};
@@ -168,7 +168,7 @@ impl Move {
     }
 
     /// Reads the target like `linkvault migrate`.
-    fn target(&mut self, which: &[Resource], origin: &str) -> (State, AccountMemory, i64) {
+    fn target(&mut self, which: &[Resource], origin: &str) -> (State, AccountMemory, SnapshotId) {
         let mut last = None;
         for start in 0..40 {
             if start == 20 {
@@ -198,7 +198,7 @@ impl Move {
     }
 
     /// The plan of a migration, and the snapshot it is based on.
-    fn plan(&mut self, troubled: bool) -> (MigrationPlan, i64) {
+    fn plan(&mut self, troubled: bool) -> (MigrationPlan, SnapshotId) {
         let (mapped, origin) = self.source(troubled);
         let all = CountOrPercent::Percent(100.0);
         let policy = Policy { max_update: all, ..Policy::default() };
@@ -281,7 +281,7 @@ impl Move {
     }
 
     /// Runs a plan until it is finished; returns why steps were not done.
-    fn run(&mut self, moving: &MigrationPlan, snapshot: i64, nth: u64) -> Vec<String> {
+    fn run(&mut self, moving: &MigrationPlan, snapshot: SnapshotId, nth: u64) -> Vec<String> {
         apply::save_matches(&mut self.new.open(), &moving.plan, false, self.new.now()).unwrap();
         if moving.plan.steps.is_empty() {
             return Vec::new();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linkvault::api::http::{ApiKey, Request};
 use linkvault::clock::Timestamp;
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SnapshotId};
 use linkvault::sandbox::{SandboxService, Store};
 use linkvault::vault::Vault;
 use serde_json::Value;
@@ -63,7 +63,7 @@ pub fn content(service: &SandboxService, key: &ApiKey, now: Timestamp) -> Conten
 }
 
 /// The content of snapshot `number`, without echoes of the key.
-pub fn shown(vault: &mut Vault, number: i64) -> Content {
+pub fn shown(vault: &mut Vault, number: SnapshotId) -> Content {
     let state = vault.state(number, &Resource::ALL).unwrap();
     let of = |(resource, records): (
         Resource,

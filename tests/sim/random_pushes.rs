@@ -12,7 +12,7 @@ use linkvault::change::plan::{
 };
 use linkvault::change::policy::{OnConflict, Policy};
 use linkvault::crawl::{self, StatisticsMode};
-use linkvault::model::{CountOrPercent, Resource, RunId, State, Verb};
+use linkvault::model::{CountOrPercent, Resource, RunId, SnapshotId, State, Verb};
 use linkvault::ops::plan::needed_resources;
 use linkvault::sandbox::Store;
 use linkvault::sandbox::second_user::random_change;
@@ -72,7 +72,7 @@ const fn policy(delete: bool) -> Policy {
 }
 
 /// The account as the program observes it before it plans.
-fn look(world: &mut World, which: &[Resource]) -> (State, AccountMemory, i64) {
+fn look(world: &mut World, which: &[Resource]) -> (State, AccountMemory, SnapshotId) {
     let options = crawl::CrawlOptions::new("http://sandbox").only(which);
     let options = crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, ..options };
     let mut vault = world.open();
@@ -94,13 +94,13 @@ struct Wish {
     base: Option<State>,
     policy: Policy,
     /// The snapshot to which the desired ids belong.
-    since: Option<i64>,
+    since: Option<SnapshotId>,
     /// Checks a plan.
     fits: Box<dyn Fn(&Plan)>,
 }
 
 impl Wish {
-    fn plan(&self, world: &mut World) -> Result<(Plan, i64), PlanProblems> {
+    fn plan(&self, world: &mut World) -> Result<(Plan, SnapshotId), PlanProblems> {
         let (state, memory, number) = look(world, &needed_resources(&self.desired, &self.policy));
         let current = CurrentState { state: &state, memory: &memory };
         let mut desired = self.desired.clone();
@@ -205,7 +205,7 @@ impl Life {
     }
 
     /// Restores an older state.
-    fn restore(&mut self, first: &State, number: i64, at_first: &Store, alone: bool) {
+    fn restore(&mut self, first: &State, number: SnapshotId, at_first: &Store, alone: bool) {
         let mut trouble = Trouble::draw(&mut self.rng);
         trouble.drift = 0.0;
         let before = self.world.service().store().clone();

@@ -7,7 +7,7 @@ use std::iter::successors;
 use linkvault::api::http::Method;
 use linkvault::apply::deleted_since;
 use linkvault::change::plan::{Plan, PlanStep};
-use linkvault::model::{Resource, Verb};
+use linkvault::model::{Resource, SnapshotId, Verb};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::service::LogEntry;
@@ -34,7 +34,7 @@ fn a_record_whose_id_a_create_was_given_counts_as_deleted() {
     create(&mut plan, Resource::Campaigns, json!({"name": "Ours"}));
     let mut quiet = begin().0;
     quiet.apply(&plan, &options()).unwrap();
-    assert_eq!(deleted_since(&quiet.open(), 1).unwrap(), BTreeSet::new());
+    assert_eq!(deleted_since(&quiet.open(), SnapshotId(1)).unwrap(), BTreeSet::new());
     let at =
         1 + quiet.requested_paths().iter().position(|path| path.ends_with("/add")).unwrap() as u64;
     let (mut world, number) = begin();

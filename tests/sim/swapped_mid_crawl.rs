@@ -76,7 +76,7 @@ fn what_another_account_does_not_have_is_not_removed() {
         let mut vault = world.open();
         invariants::is_sound(&mut vault);
         let newest = vault.newest(false).unwrap().unwrap();
-        assert_eq!((newest.number, newest.status), (first + 1, SnapshotStatus::Partial), "{at}");
+        assert_eq!((newest.number, newest.status), (first.next(), SnapshotStatus::Partial), "{at}");
         assert!(newest.outcomes.iter().all(|it| it.state == ReadState::Failed), "{newest:?}");
         assert!(newest.outcomes.iter().all(|it| it.added + it.changed + it.removed == 0), "{at}");
         assert_eq!(world.shown(newest.number), known, "{at}: nothing of the other is kept");

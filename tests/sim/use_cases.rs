@@ -9,7 +9,7 @@ use linkvault::api::http::ApiKey;
 use linkvault::change::policy::{OnConflict, Policy};
 use linkvault::clock::{Clock, SimulatedClock};
 use linkvault::config::{AccountConfig, ExportFormat, Home};
-use linkvault::model::CountOrPercent;
+use linkvault::model::{CountOrPercent, SnapshotId};
 use linkvault::ops::account_session::SessionLimits;
 use linkvault::ops::apply::{ApplyInput, ApplyReport, ApplyRequest, RunOptions, apply};
 use linkvault::ops::backup::{BackupRequest, backup};
@@ -141,7 +141,7 @@ impl Accounts {
     }
 
     /// Backs up `account` until the snapshot is complete; returns its number.
-    fn back_up(&self, account: &AccountConfig) -> i64 {
+    fn back_up(&self, account: &AccountConfig) -> SnapshotId {
         self.until(|| {
             let report = backup(&self.env, &BackupRequest::new("backup", account))?;
             let snapshot = &report.summary.snapshot;

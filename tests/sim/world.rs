@@ -16,7 +16,7 @@ use linkvault::apply::{self, ApplyError, RunReport};
 use linkvault::change::plan::Plan;
 use linkvault::clock::{Clock, SimulatedClock, Timestamp};
 use linkvault::crawl::{self, CrawlError, CrawlOptions, CrawlReport};
-use linkvault::model::RunId;
+use linkvault::model::{RunId, SnapshotId};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::service::LogEntry;
 use linkvault::sandbox::{
@@ -179,7 +179,7 @@ impl World {
     }
 
     /// The content of a snapshot.
-    pub fn shown(&self, number: i64) -> Content {
+    pub fn shown(&self, number: SnapshotId) -> Content {
         oracle::shown(&mut self.open(), number)
     }
 

@@ -2,7 +2,7 @@
 
 use linkvault::api::error::ApiErrorKind;
 use linkvault::crawl::CrawlError;
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SnapshotId};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::store::Domain;
@@ -33,7 +33,10 @@ fn a_resource_that_turns_into_html_leaves_its_records() {
         let found = world.backup().snapshot;
         assert_eq!(found.status, SnapshotStatus::Partial);
         assert_eq!(state(&found, Resource::Domains), ReadState::Failed, "{fault}");
-        assert_eq!(world.shown(2)[&Resource::Domains], world.shown(1)[&Resource::Domains]);
+        assert_eq!(
+            world.shown(SnapshotId(2))[&Resource::Domains],
+            world.shown(SnapshotId(1))[&Resource::Domains]
+        );
         assert_eq!(state(&found, Resource::Pixels), ReadState::Complete);
     }
 }
@@ -66,7 +69,10 @@ fn an_empty_answer_with_a_missing_list_is_not_an_empty_account() {
         world.canned = Some(("/api/pixels".to_owned(), body.clone()));
         let found = world.backup().snapshot;
         assert_eq!(state(&found, Resource::Pixels), ReadState::Failed, "{body}");
-        assert_eq!(world.shown(2)[&Resource::Pixels], world.shown(1)[&Resource::Pixels]);
+        assert_eq!(
+            world.shown(SnapshotId(2))[&Resource::Pixels],
+            world.shown(SnapshotId(1))[&Resource::Pixels]
+        );
     }
 }
 
@@ -75,7 +81,7 @@ fn garbage_is_never_an_empty_account() {
     for garbage in GARBAGE {
         let mut world = world();
         world.backup();
-        let before = world.shown(1);
+        let before = world.shown(SnapshotId(1));
         for list in ["domains", "campaigns", "channels", "splash", "pixels", "overlay", "qr"] {
             let fault = format!("garbage:{garbage}@/api/{list}");
             world.set_faults(&fault, 0);
@@ -97,11 +103,11 @@ fn an_account_that_cannot_be_read_stops_the_backup_and_leaves_the_vault_as_it_wa
     for garbage in GARBAGE {
         let mut world = world();
         world.backup();
-        let before = world.shown(1);
+        let before = world.shown(SnapshotId(1));
         world.set_faults(&format!("garbage:{garbage}@/api/account"), 0);
         assert!(world.start().is_err(), "{garbage}");
         assert_eq!(world.open().all_snapshots().unwrap().len(), 1);
-        assert_eq!(world.shown(1), before);
+        assert_eq!(world.shown(SnapshotId(1)), before);
     }
 }
 
@@ -117,7 +123,8 @@ fn one_bad_record_is_named_and_the_others_are_kept() {
         store.domains.get_mut(2).unwrap().extra.insert("id".to_owned(), id);
     });
     let summary = world.backup();
-    let keys: Vec<_> = world.shown(1)[&Resource::Domains].keys().map(RecordKey::id).collect();
+    let keys: Vec<_> =
+        world.shown(SnapshotId(1))[&Resource::Domains].keys().map(RecordKey::id).collect();
     assert_eq!(keys, [1, 3]);
     let told = summary.snapshot.outcome(Resource::Domains).unwrap();
     let message = told.message.as_deref().unwrap();
@@ -136,7 +143,7 @@ fn a_bad_record_keeps_what_seems_gone_from_being_removed() {
         store.domains.remove(5);
     });
     let found = world.backup().snapshot;
-    assert_eq!(world.shown(2)[&Resource::Domains].len(), 8);
+    assert_eq!(world.shown(SnapshotId(2))[&Resource::Domains].len(), 8);
     assert_eq!(found.outcome(Resource::Domains).unwrap().removed, 0);
 }
 
@@ -198,7 +205,7 @@ fn a_refusal_in_words_is_not_offered_whatever_its_status_and_is_asked_for_once()
     for (status, not_offered) in [("200", "404"), ("200", "403"), ("4xx", "404"), ("4xx", "403")] {
         let mut world = world();
         world.backup();
-        let before = world.shown(1);
+        let before = world.shown(SnapshotId(1));
         let service = [
             ("not-offered", "overlay+channels"),
             ("not-offered-status", not_offered),
@@ -214,7 +221,11 @@ fn a_refusal_in_words_is_not_offered_whatever_its_status_and_is_asked_for_once()
             let outcome = found.outcome(resource).unwrap();
             assert_eq!(outcome.state, ReadState::NotOffered, "{at}: {outcome:?}");
             assert!(outcome.message.is_some(), "{at}: a loss is told");
-            assert_eq!(world.shown(2)[&resource], before[&resource], "{at}: nothing is gone");
+            assert_eq!(
+                world.shown(SnapshotId(2))[&resource],
+                before[&resource],
+                "{at}: nothing is gone"
+            );
         }
         assert_eq!(found.status, SnapshotStatus::Partial, "{at}");
         let asked = world.requested_paths();
@@ -231,7 +242,7 @@ fn a_refusal_in_words_is_not_offered_whatever_its_status_and_is_asked_for_once()
 fn what_the_configuration_leaves_out_is_as_last_known_and_not_lacking() {
     let mut world = world();
     world.backup();
-    let before = world.shown(1);
+    let before = world.shown(SnapshotId(1));
     world.change(|store| drop(store.channels.remove(1)));
     world.service().behaviour_mut().set("not-offered", "overlay").unwrap();
     world.options = world.options.clone().excluding(&[Resource::Overlays, Resource::Channels]);
@@ -240,14 +251,14 @@ fn what_the_configuration_leaves_out_is_as_last_known_and_not_lacking() {
     assert_eq!(found.status, SnapshotStatus::Complete, "{found:?}");
     for resource in [Resource::Overlays, Resource::Channels, Resource::ChannelItems] {
         assert_eq!(state(&found, resource), ReadState::Excluded);
-        assert_eq!(world.shown(2)[&resource], before[&resource]);
+        assert_eq!(world.shown(SnapshotId(2))[&resource], before[&resource]);
     }
     let asked = world.requested_paths();
     assert!(
         !asked.iter().any(|it| it.contains("/overlay") || it.contains("/channel")),
         "{asked:?}"
     );
-    assert_eq!(world.open().newest(true).unwrap().unwrap().number, 2);
+    assert_eq!(world.open().newest(true).unwrap().unwrap().number, SnapshotId(2));
     // Once the list is read again, deleted records are removed.
     world.options = linkvault::crawl::CrawlOptions::new("http://sandbox");
     let found = world.backup().snapshot;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use linkvault::change::diff::diff;
-use linkvault::model::{RecordKey, Resource, State};
+use linkvault::model::{RecordKey, Resource, SnapshotId, State};
 use linkvault::sandbox::Store;
 use linkvault::vault::Vault;
 use linkvault::vault::browse::{ChangeCount, PageRange};
@@ -28,8 +28,8 @@ fn vault(folder: &tempfile::TempDir) -> Vault {
     let path = folder.path().join("lived.db");
     vault_with_history(&path, 6, "", work);
     let mut vault = Vault::open(&path).unwrap();
-    let now = vault.snapshot(6).unwrap().touched;
-    vault.forget(&[4], now).unwrap();
+    let now = vault.snapshot(SnapshotId(6)).unwrap().touched;
+    vault.forget(&[SnapshotId(4)], now).unwrap();
     drop(vault);
     let vault = Vault::open_read_only(&path).unwrap();
     vault.read_transaction().unwrap();
@@ -62,12 +62,13 @@ fn any_two_snapshots_differ_by_what_their_whole_states_do() {
     let mut found_some = 0;
     for from in [1, 2, 3, 5, 6] {
         for to in [1, 2, 3, 5, 6].into_iter().filter(|to| *to >= from) {
-            let before = vault.state(from, &Resource::ALL).unwrap();
-            let after = vault.state(to, &Resource::ALL).unwrap();
+            let before = vault.state(SnapshotId(from), &Resource::ALL).unwrap();
+            let after = vault.state(SnapshotId(to), &Resource::ALL).unwrap();
             assert!(from == to || !diff(&before, &after).changes.is_empty());
             for resource in Resource::ALL {
                 let expected = expected(&before, &after, resource);
-                let counted = vault.count_changes(resource, from, to).unwrap();
+                let counted =
+                    vault.count_changes(resource, SnapshotId(from), SnapshotId(to)).unwrap();
                 let count = |what: fn(&(Raw, Raw)) -> bool| {
                     expected.values().filter(|it| what(it)).count() as u64
                 };
@@ -81,7 +82,9 @@ fn any_two_snapshots_differ_by_what_their_whole_states_do() {
                 // Pages of one record: each is in its place.
                 for skip in 0..=counted.all() {
                     let page = PageRange { skip, take: 1 };
-                    for it in vault.changes_of(resource, from, to, page).unwrap() {
+                    for it in
+                        vault.changes_of(resource, SnapshotId(from), SnapshotId(to), page).unwrap()
+                    {
                         let raw = |record: Option<linkvault::model::Record<'_>>| {
                             record.map(|record| uncounted(&record.raw))
                         };
@@ -94,14 +97,21 @@ fn any_two_snapshots_differ_by_what_their_whole_states_do() {
         }
     }
     assert!(found_some > 20);
-    vault.changes_of(Resource::Channels, 1, 4, PageRange { skip: 0, take: 1 }).unwrap_err();
+    vault
+        .changes_of(
+            Resource::Channels,
+            SnapshotId(1),
+            SnapshotId(4),
+            PageRange { skip: 0, take: 1 },
+        )
+        .unwrap_err();
 }
 
 #[test]
 fn pages_of_records_are_the_whole_list_and_can_be_searched() {
     let folder = tempfile::tempdir().unwrap();
     let mut vault = vault(&folder);
-    for number in [1, 6] {
+    for number in [1, 6].map(SnapshotId) {
         for resource in Resource::ALL {
             let mut whole = Vec::new();
             vault.for_each_record(number, resource, |record| whole.push(record)).unwrap();
@@ -117,7 +127,8 @@ fn pages_of_records_are_the_whole_list_and_can_be_searched() {
     }
     let mut count = |text: &str| {
         let page = PageRange { skip: 0, take: 50 };
-        let (found, count) = vault.records_of(6, Resource::Campaigns, Some(text), page).unwrap();
+        let (found, count) =
+            vault.records_of(SnapshotId(6), Resource::Campaigns, Some(text), page).unwrap();
         assert_eq!(found.len() as u64, count);
         count
     };
@@ -137,7 +148,7 @@ fn series_tell_what_each_snapshot_showed() {
             all.iter().find(|it| it.snapshot == snapshot.number).unwrap().value
         };
         assert_eq!(at(&records), i64::try_from(snapshot.records()).unwrap());
-        if snapshot.number <= 2 {
+        if snapshot.number <= SnapshotId(2) {
             // Before a code is deleted, the sum is that of the records.
             let mut sum = 0;
             let place = Resource::QrCodes.spec().read_fields().position(|it| it.name == "scans");
@@ -152,7 +163,7 @@ fn series_tell_what_each_snapshot_showed() {
         }
     }
     assert!(scans.windows(2).all(|pair| pair[0].value <= pair[1].value));
-    assert_eq!(vault.snapshot_before(5).unwrap(), Some(3));
+    assert_eq!(vault.snapshot_before(SnapshotId(5)).unwrap(), Some(SnapshotId(3)));
     assert_eq!(vault.count_snapshots().unwrap(), 5);
-    assert_eq!(vault.newest_complete().unwrap().unwrap().number, 6);
+    assert_eq!(vault.newest_complete().unwrap().unwrap().number, SnapshotId(6));
 }

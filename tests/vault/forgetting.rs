@@ -1,6 +1,6 @@
 //! `forget`: what it deletes, what it keeps, and that the next backup works.
 
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SnapshotId};
 use linkvault::vault::snapshot::Snapshot;
 use linkvault::vault::{Vault, VaultError};
 
@@ -11,7 +11,7 @@ fn counts(snapshot: &Snapshot) -> [u64; 4] {
     [it.records, it.added, it.changed, it.removed]
 }
 
-fn names(vault: &mut Vault, number: i64) -> Vec<String> {
+fn names(vault: &mut Vault, number: SnapshotId) -> Vec<String> {
     let mut names = Vec::new();
     let take = |record: linkvault::model::Record<'_>| names.push(record.values[1].cell().into());
     vault.for_each_record(number, Resource::Campaigns, take).unwrap();
@@ -27,10 +27,10 @@ fn the_next_backup_counts_against_the_snapshot_before_it_forgotten_or_not() {
         let mut service = if running {
             let mut service = TestService::begin(&mut vault, day(2));
             service.put(Resource::Campaigns, &[r#"{"id":5,"name":"e"}"#]);
-            service.vault.forget(&[2], day(2)).unwrap();
+            service.vault.forget(&[SnapshotId(2)], day(2)).unwrap();
             service
         } else {
-            vault.forget(&[2], day(2)).unwrap();
+            vault.forget(&[SnapshotId(2)], day(2)).unwrap();
             let mut service = TestService::begin(&mut vault, day(2));
             service.put(Resource::Campaigns, &[r#"{"id":5,"name":"e"}"#]);
             service
@@ -40,13 +40,13 @@ fn the_next_backup_counts_against_the_snapshot_before_it_forgotten_or_not() {
         service.remove(Resource::Campaigns, &[RecordKey::Id(3)]);
         let snapshot = service.finish();
         assert_eq!(counts(&snapshot), [3, 1, 1, 1], "running: {running}");
-        assert_eq!(names(&mut vault, 1), ["a", "b"]);
-        assert_eq!(names(&mut vault, 3), ["a", "D", "e"]);
+        assert_eq!(names(&mut vault, SnapshotId(1)), ["a", "b"]);
+        assert_eq!(names(&mut vault, SnapshotId(3)), ["a", "D", "e"]);
         assert_sound(&mut vault);
         // Versions that only the forgotten snapshot showed are deleted.
         assert!(vault.history(Resource::Campaigns, &RecordKey::Id(3)).unwrap().is_empty());
         let versions = vault.history(Resource::Campaigns, &RecordKey::Id(4)).unwrap();
-        let spans: Vec<_> = versions.iter().map(|it| (it.since, it.until)).collect();
+        let spans: Vec<_> = versions.iter().map(|it| (it.since.0, it.until)).collect();
         assert_eq!(spans, [(3, None)]);
     }
 }
@@ -56,9 +56,9 @@ fn what_only_forgotten_snapshots_showed_is_in_no_history() {
     let mut vault = Vault::in_memory().unwrap();
     campaigns(&mut vault, day(0), &[(1, "a")]);
     campaigns(&mut vault, day(1), &[(1, "b")]);
-    vault.forget(&[2], day(2)).unwrap();
+    vault.forget(&[SnapshotId(2)], day(2)).unwrap();
     let versions = vault.history(Resource::Campaigns, &RecordKey::Id(1)).unwrap();
-    let told: Vec<_> = versions.iter().map(|it| (it.since, it.until, &*it.record.raw)).collect();
+    let told: Vec<_> = versions.iter().map(|it| (it.since.0, it.until, &*it.record.raw)).collect();
     assert_eq!(told, [(1, None, r#"{"id":1,"name":"a"}"#)]);
 }
 
@@ -67,12 +67,12 @@ fn every_snapshot_can_be_forgotten_and_backups_go_on() {
     let mut vault = Vault::in_memory().unwrap();
     campaigns(&mut vault, day(0), &[(1, "a"), (2, "b")]);
     campaigns(&mut vault, day(1), &[(1, "A")]);
-    vault.forget(&[1, 2], day(2)).unwrap();
+    vault.forget(&[1, 2].map(SnapshotId), day(2)).unwrap();
     assert_sound(&mut vault);
     assert!(vault.snapshots().unwrap().is_empty());
-    assert_eq!(campaigns(&mut vault, day(3), &[(1, "A"), (2, "b")]), 3);
-    assert_eq!(counts(&vault.snapshot(3).unwrap()), [2, 1, 0, 0]);
-    assert_eq!(names(&mut vault, 3), ["A", "b"]);
+    assert_eq!(campaigns(&mut vault, day(3), &[(1, "A"), (2, "b")]), SnapshotId(3));
+    assert_eq!(counts(&vault.snapshot(SnapshotId(3)).unwrap()), [2, 1, 0, 0]);
+    assert_eq!(names(&mut vault, SnapshotId(3)), ["A", "b"]);
     assert_sound(&mut vault);
 }
 
@@ -82,10 +82,13 @@ fn a_forgotten_snapshot_keeps_its_digest_in_the_chain_and_cannot_be_read() {
     for number in 0..3 {
         campaigns(&mut vault, day(number), &[(1, &format!("name {number}"))]);
     }
-    let digest = vault.snapshot(2).unwrap().digest;
-    vault.forget(&[2], day(3)).unwrap();
-    assert_eq!(vault.snapshot(2).unwrap().digest, digest);
-    assert!(matches!(vault.state(2, &Resource::ALL), Err(VaultError::NoSnapshot(2))));
+    let digest = vault.snapshot(SnapshotId(2)).unwrap().digest;
+    vault.forget(&[SnapshotId(2)], day(3)).unwrap();
+    assert_eq!(vault.snapshot(SnapshotId(2)).unwrap().digest, digest);
+    assert!(matches!(
+        vault.state(SnapshotId(2), &Resource::ALL),
+        Err(VaultError::NoSnapshot(SnapshotId(2)))
+    ));
     assert_sound(&mut vault);
 }
 
@@ -94,10 +97,10 @@ fn nothing_is_forgotten_if_one_of_them_cannot_be() {
     let mut vault = Vault::in_memory().unwrap();
     campaigns(&mut vault, day(0), &[(1, "a")]);
     campaigns(&mut vault, day(1), &[(1, "b")]);
-    vault.forget(&[1], day(2)).unwrap();
+    vault.forget(&[SnapshotId(1)], day(2)).unwrap();
     let running = TestService::begin(&mut vault, day(2)).number;
-    for bad in [1, running, 99] {
-        let refused = vault.forget(&[2, bad], day(3)).unwrap_err();
+    for bad in [SnapshotId(1), running, SnapshotId(99)] {
+        let refused = vault.forget(&[SnapshotId(2), bad], day(3)).unwrap_err();
         assert!(matches!(refused, VaultError::NoSnapshot(number) if number == bad));
         assert_eq!(vault.snapshots().unwrap().len(), 1);
         assert_sound(&mut vault);
@@ -118,7 +121,7 @@ fn forgetting_gives_space_back() {
         campaigns(&mut vault, day(round), &all);
     }
     let before = vault.size();
-    assert_eq!(vault.forget(&[1, 2], day(3)).unwrap(), 4000);
+    assert_eq!(vault.forget(&[1, 2].map(SnapshotId), day(3)).unwrap(), 4000);
     assert!(vault.size() < before / 2, "{} of {before}", vault.size());
     assert_sound(&mut vault);
 }
@@ -131,7 +134,7 @@ fn a_full_disk_while_space_is_given_back_does_not_undo_the_forgetting() {
     campaigns(&mut vault, day(0), &[(1, &"x".repeat(600_000))]);
     campaigns(&mut vault, day(1), &[(1, "y")]);
     vault.limit_pages(1).unwrap();
-    assert_eq!(vault.forget(&[1], day(2)).unwrap(), 1);
+    assert_eq!(vault.forget(&[SnapshotId(1)], day(2)).unwrap(), 1);
     assert_eq!(vault.snapshots().unwrap().len(), 1);
     assert_sound(&mut vault);
 }

@@ -1,6 +1,6 @@
 //! The journal of runs: what it stores, and when it is synced to disk.
 
-use linkvault::model::{RecordKey, Resource, RunId, SentValue};
+use linkvault::model::{RecordKey, Resource, RunId, SentValue, SnapshotId};
 use linkvault::vault::id_map::IdMapping;
 use linkvault::vault::journal::{NewRun, RunStatus, StepResult, StepState};
 use linkvault::vault::{Vault, VaultError};
@@ -13,7 +13,7 @@ fn new(steps: usize) -> NewRun {
         command: "apply".to_owned(),
         plan_id: "abc".to_owned(),
         touched: vec![Resource::Campaigns],
-        before: 1,
+        before: SnapshotId(1),
         steps: (1..=steps).map(|nth| format!("step {nth}")).collect(),
         ..NewRun::default()
     }
@@ -115,13 +115,13 @@ fn a_plan_is_known_to_have_been_used_and_an_unfinished_run_keeps_its_snapshots()
     assert_eq!(vault.run_of_plan("abc").unwrap(), Some(run));
     assert_eq!(vault.run_of_plan("other").unwrap(), None);
     assert_eq!(vault.run_of_plan("").unwrap(), None);
-    assert_eq!(vault.needed_by_runs().unwrap(), [1]);
-    vault.suspend_run(run, RunStatus::Unknown, Some(1), 4, day(0)).unwrap();
+    assert_eq!(vault.needed_by_runs().unwrap(), [SnapshotId(1)]);
+    vault.suspend_run(run, RunStatus::Unknown, Some(SnapshotId(1)), 4, day(0)).unwrap();
     assert_eq!(vault.unfinished_run().unwrap().unwrap().number, run);
     vault.suspend_run(run, RunStatus::Complete, None, 5, day(0)).unwrap();
     assert!(vault.needed_by_runs().unwrap().is_empty());
     let told = vault.run(run).unwrap();
-    assert_eq!((told.requests, told.after, told.finished), (9, Some(1), Some(day(0))));
+    assert_eq!((told.requests, told.after, told.finished), (9, Some(SnapshotId(1)), Some(day(0))));
     assert_eq!(told.count(StepState::Planned), 1);
     assert!(matches!(vault.run(RunId(99)), Err(VaultError::NoRun(RunId(99)))));
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use linkvault::crawl::{CrawlError, CrawlOptions};
-use linkvault::model::Resource;
+use linkvault::model::{Resource, SnapshotId};
 use linkvault::ops::NextStep;
 use linkvault::vault::{AccountIdentity, IdentityPart, Vault, VaultError};
 
@@ -277,7 +277,10 @@ fn a_full_disk_stops_a_crawl_at_any_page_and_it_goes_on_once_there_is_room() {
     world.crawl(&mut whole, &options).unwrap();
     // Scans change as time passes.
     let still: Vec<_> = Resource::ALL.into_iter().filter(|it| *it != Resource::QrCodes).collect();
-    assert_eq!(vault.state(1, &still).unwrap(), whole.state(1, &still).unwrap());
+    assert_eq!(
+        vault.state(SnapshotId(1), &still).unwrap(),
+        whole.state(SnapshotId(1), &still).unwrap()
+    );
 }
 
 /// Environment variable with the name of the test that the helper process runs.

@@ -1,5 +1,6 @@
 //! Sent values that no list returns: every reader of a state gets those of that time.
 
+use linkvault::model::SnapshotId;
 use linkvault::ops::sandbox_from_vault::sandbox_from_vault;
 use linkvault::vault::Vault;
 use serde_json::{Value, json};
@@ -164,7 +165,7 @@ fn a_hidden_cell_that_was_not_edited_is_not_pushed() {
 fn a_migration_and_a_sandbox_take_what_was_true_then() {
     let (environment, _service, id) = two_texts();
     let shown = environment.run(&["show", "main@v1", "--json"]).succeeds().json();
-    let number = shown["snapshot"]["snapshot"].as_i64().unwrap();
+    let number = shown["snapshot"]["snapshot"].as_i64().map(SnapshotId).unwrap();
     let mut vault = Vault::open_read_only(&environment.path("vaults/main.db")).unwrap();
     let served = sandbox_from_vault(&mut vault, number).unwrap().store;
     let content = &served.qr_codes.get(id).unwrap().content;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use linkvault::model::SnapshotId;
 use linkvault::vault::restore::{ReplaceStep, RestoreCandidate};
 use linkvault::vault::{Vault, VaultError};
 use serde_json::Value;
@@ -83,7 +84,7 @@ fn life() -> Life {
         backup(&mut vault, 11 + 4 * round, &names(10, 30 * (round + 1), "late"));
         crashes.push(Crashed::of(&path));
         if round % 2 == 0 {
-            vault.forget(&[2 * round + 6], day(12 + 4 * round)).unwrap();
+            vault.forget(&[2 * round + 6].map(SnapshotId), day(12 + 4 * round)).unwrap();
             backup(&mut vault, 13 + 4 * round, &names(5, 10, "after"));
             crashes.push(Crashed::of(&path));
         }

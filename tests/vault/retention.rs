@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, FixedOffset};
 use linkvault::clock::Timestamp;
+use linkvault::model::SnapshotId;
 use linkvault::vault::retention::{RetentionPolicy, decide};
 use linkvault::vault::snapshot::{RequestUsage, Snapshot, SnapshotStatus};
 use proptest::prelude::*;
@@ -20,7 +21,7 @@ fn snapshots() -> impl Strategy<Value = Vec<Snapshot>> {
         for (nth, (hours, complete, tag)) in all.into_iter().enumerate() {
             time += hours * HOUR;
             snapshots.push(Snapshot {
-                number: i64::try_from(nth).unwrap() + 1,
+                number: SnapshotId(i64::try_from(nth).unwrap() + 1),
                 status: if complete { SnapshotStatus::Complete } else { SnapshotStatus::Partial },
                 started: Timestamp(time),
                 touched: Timestamp(time),
@@ -63,7 +64,7 @@ fn zone(time: Timestamp) -> Option<DateTime<FixedOffset>> {
 }
 
 /// The numbers of the snapshots that are kept.
-fn kept(snapshots: &[Snapshot], keep: &RetentionPolicy, needed: &[i64]) -> Vec<i64> {
+fn kept(snapshots: &[Snapshot], keep: &RetentionPolicy, needed: &[SnapshotId]) -> Vec<SnapshotId> {
     let now = Timestamp(snapshots.last().map_or(0, |it| it.started.0) + HOUR);
     let verdicts = decide(snapshots, keep, needed, now, &zone);
     assert_eq!(verdicts.len(), snapshots.len());
@@ -88,14 +89,14 @@ proptest! {
 
     #[test]
     fn the_newest_complete_and_the_needed_always_stay(
-        all in snapshots(), keep in keep(), needed in prop::collection::vec(1..40_i64, 0..4),
+        all in snapshots(), keep in keep(), needed in prop::collection::vec((1..40_i64).prop_map(SnapshotId), 0..4),
     ) {
         let kept = kept(&all, &keep, &needed);
         let complete = all.iter().rfind(|it| it.status == SnapshotStatus::Complete);
         if let Some(newest) = complete.or(all.last()) {
             prop_assert!(kept.contains(&newest.number));
         }
-        for number in needed.iter().filter(|number| **number <= all.len() as i64) {
+        for number in needed.iter().filter(|number| number.0 <= all.len() as i64) {
             prop_assert!(kept.contains(number));
         }
     }
@@ -129,7 +130,7 @@ proptest! {
     #[test]
     fn a_daily_backup_kept_by_days_has_one_for_each_of_the_last_days(days in 1..60_i64, daily in 1..40_u64) {
         let all: Vec<Snapshot> = (0..days).map(|nth| Snapshot {
-            number: nth + 1,
+            number: SnapshotId(nth + 1),
             status: SnapshotStatus::Complete,
             started: day(nth),
             touched: day(nth),
@@ -143,6 +144,6 @@ proptest! {
         }).collect();
         let kept = kept(&all, &RetentionPolicy { daily, ..RetentionPolicy::default() }, &[]);
         let first = (days - i64::try_from(daily).unwrap()).max(0) + 1;
-        prop_assert_eq!(kept, (first..=days).collect::<Vec<_>>());
+        prop_assert_eq!(kept, (first..=days).map(SnapshotId).collect::<Vec<_>>());
     }
 }

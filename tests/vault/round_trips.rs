@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use linkvault::model::differences::equal_fields;
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SnapshotId};
 use linkvault::vault::Vault;
 use linkvault::vault::snapshot::Snapshot;
 use proptest::prelude::*;
@@ -109,11 +109,11 @@ type Records = BTreeMap<(Resource, RecordKey), Text>;
 struct Model {
     now: Records,
     /// Each QR code's counters and statistics, by the snapshot that first read them.
-    counts: BTreeMap<i64, BTreeMap<i64, Option<i64>>>,
-    statistics: BTreeMap<i64, BTreeMap<i64, String>>,
+    counts: BTreeMap<i64, BTreeMap<SnapshotId, Option<i64>>>,
+    statistics: BTreeMap<i64, BTreeMap<SnapshotId, String>>,
     running: Option<Running>,
-    finished: BTreeMap<i64, Finished>,
-    last: i64,
+    finished: BTreeMap<SnapshotId, Finished>,
+    last: SnapshotId,
 }
 
 struct Running {
@@ -193,7 +193,7 @@ impl Model {
         self.compare_series(vault);
     }
 
-    fn compare_histories(&self, vault: &mut Vault, readable: &[i64]) {
+    fn compare_histories(&self, vault: &mut Vault, readable: &[SnapshotId]) {
         let all: BTreeSet<_> =
             self.finished.values().flat_map(|finished| finished.records.keys()).collect();
         for at in all {
@@ -216,7 +216,7 @@ impl Model {
 
     fn compare_series(&self, vault: &Vault) {
         for code in 1..5 {
-            let finished = |number: &i64| self.finished.contains_key(number);
+            let finished = |number: &SnapshotId| self.finished.contains_key(number);
             let counts = self.counts.get(&code).into_iter().flatten();
             let counts: Vec<_> = counts
                 .filter(|(number, _)| finished(number))
@@ -256,7 +256,7 @@ impl World {
         let vault = self.vault.as_mut().unwrap();
         match step {
             Step::Begin if model.running.is_none() => {
-                let service = TestService::begin(vault, day(model.last));
+                let service = TestService::begin(vault, day(model.last.0));
                 model.last = service.number;
                 model.running =
                     Some(Running { before: model.now.clone(), vanishing: BTreeSet::new() });

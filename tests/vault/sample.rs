@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use linkvault::model::{RecordKey, Resource, SentValue};
+use linkvault::model::{RecordKey, Resource, SentValue, SnapshotId};
 use linkvault::vault::id_map::IdMapping;
 use linkvault::vault::journal::{NewRun, RunStatus, StepResult, StepState, StepVerification};
 use linkvault::vault::snapshot::ReadState;
@@ -27,7 +27,7 @@ pub fn write(path: &Path) -> Vault {
     send_slug(&mut vault, r#""spring-2026""#);
     fourth(&mut vault);
     fifth(&mut vault);
-    vault.forget(&[4], day(6)).unwrap();
+    vault.forget(&[SnapshotId(4)], day(6)).unwrap();
     send(&mut vault);
     run(&mut vault);
     vault
@@ -116,7 +116,7 @@ fn third(vault: &mut Vault) {
     service.put(Resource::QrCodes, &crate::vault::unusual_records::QR_CODES);
     service
         .vault
-        .conclude(3, Resource::Pixels, ReadState::Failed, Some("500 at /api/pixels"))
+        .conclude(SnapshotId(3), Resource::Pixels, ReadState::Failed, Some("500 at /api/pixels"))
         .unwrap();
     service.finish();
 }
@@ -164,7 +164,7 @@ fn run(vault: &mut Vault) {
         plan_id: "c0ffee".to_owned(),
         plan: r#"{"steps":[]}"#.to_owned(),
         touched: vec![Resource::Campaigns, Resource::QrCodes],
-        before: 3,
+        before: SnapshotId(3),
         steps: vec![r#"{"step":1}"#.to_owned(), r#"{"step":2}"#.to_owned()],
     };
     let run = vault.begin_run(&new, day(6)).unwrap();
@@ -200,7 +200,7 @@ fn run(vault: &mut Vault) {
         maps: None,
     };
     vault.verify_steps(run, &[seen], day(6)).unwrap();
-    vault.suspend_run(run, RunStatus::Partial, Some(5), 9, day(6)).unwrap();
+    vault.suspend_run(run, RunStatus::Partial, Some(SnapshotId(5)), 9, day(6)).unwrap();
     let open = vault.begin_run(&NewRun { plan_id: "d0".to_owned(), ..new }, day(7)).unwrap();
     vault.mark_sent(open, &[1, 2], day(7)).unwrap();
 }

@@ -1,6 +1,6 @@
 //! Sent values that no list returns.
 
-use linkvault::model::{RecordKey, Resource, RunId, SentValue};
+use linkvault::model::{RecordKey, Resource, RunId, SentValue, SnapshotId};
 use linkvault::vault::Vault;
 use linkvault::vault::journal::{NewRun, StepResult, StepState, StepVerification};
 
@@ -28,7 +28,7 @@ fn what_was_sent_is_remembered_by_record_and_field_and_the_last_one_counts() {
     assert_sound(&mut vault);
 }
 
-fn values(vault: &Vault, number: Option<i64>, field: &str) -> Vec<String> {
+fn values(vault: &Vault, number: Option<SnapshotId>, field: &str) -> Vec<String> {
     let all = vault.sent_values(number, &[Resource::Campaigns]).unwrap();
     all.values().filter_map(|fields| Some(fields.get(field)?.as_str()?.to_owned())).collect()
 }
@@ -48,25 +48,31 @@ fn a_snapshot_shows_what_was_sent_before_it_was_finished() {
     campaigns(&mut vault, day(1), &[(1, "a")]);
     campaigns(&mut vault, day(2), &[(1, "a")]);
     send(&mut vault, r#""second""#);
-    assert_eq!(values(&vault, Some(3), "slug"), ["first"], "a finished snapshot stays as it was");
+    assert_eq!(
+        values(&vault, Some(SnapshotId(3)), "slug"),
+        ["first"],
+        "a finished snapshot stays as it was"
+    );
     // The next snapshot has begun already.
     let mut service = TestService::begin(&mut vault, day(3));
     service.put(Resource::Campaigns, &[r#"{"id":1,"name":"a"}"#]);
     send(service.vault, r#""third""#);
     service.finish();
-    let shown: Vec<_> = (1..=4).map(|number| values(&vault, Some(number), "slug")).collect();
+    let shown: Vec<_> =
+        (1..=4).map(|number| values(&vault, Some(SnapshotId(number)), "slug")).collect();
     assert_eq!(
         shown,
         [vec![], vec!["first".to_owned()], vec!["first".into()], vec!["third".into()]]
     );
     assert_eq!(values(&vault, None, "slug"), ["third"]);
     let history = vault.sent_history(Resource::Campaigns, &RecordKey::Id(1)).unwrap();
-    let spans: Vec<_> = history.iter().map(|it| (it.since, it.until, &it.value)).collect();
+    let spans: Vec<_> =
+        history.iter().map(|it| (it.since.0, it.until.map(|it| it.0), &it.value)).collect();
     assert_eq!(spans, [(2, Some(4), &json!("first")), (4, None, &json!("third"))]);
 }
 
 /// Begins a run of two steps after snapshot `before`.
-fn begun_run(vault: &mut Vault, before: i64) -> RunId {
+fn begun_run(vault: &mut Vault, before: SnapshotId) -> RunId {
     let new = NewRun {
         plan_id: "abc".to_owned(),
         touched: vec![Resource::Campaigns],
@@ -92,7 +98,7 @@ fn a_run_adds_to_a_finished_snapshot_what_it_sent_before_that() {
     vault.remember(Resource::Campaigns, &RecordKey::Id(1), "slug", r#""old""#, day(0)).unwrap();
     campaigns(&mut vault, day(1), &[(1, "a"), (2, "b")]);
     campaigns(&mut vault, day(2), &[(1, "a"), (2, "b")]);
-    let run = begun_run(&mut vault, 1);
+    let run = begun_run(&mut vault, SnapshotId(1));
     let made = StepResult { remember: slug(2, "made", true), ..StepResult::of(StepState::Done) };
     vault.record_result(run, 1, &made, day(3), false).unwrap();
     let seen = StepVerification {
@@ -104,7 +110,7 @@ fn a_run_adds_to_a_finished_snapshot_what_it_sent_before_that() {
         maps: None,
     };
     vault.verify_steps(run, &[seen], day(3)).unwrap();
-    let shown = (1..=3).map(|number| values(&vault, Some(number), "slug"));
+    let shown = (1..=3).map(|number| values(&vault, Some(SnapshotId(number)), "slug"));
     assert_eq!(
         shown.collect::<Vec<_>>(),
         [vec![], vec!["old".to_owned(), "made".to_owned()], vec!["seen".into(), "made".into()]]
@@ -123,17 +129,18 @@ fn a_create_that_got_the_id_of_a_deleted_record_changes_no_finished_snapshot() {
     vault.remember(Resource::Campaigns, &RecordKey::Id(4), "links", "[3]", day(0)).unwrap();
     campaigns(&mut vault, day(1), &[(1, "a"), (4, "x")]);
     campaigns(&mut vault, day(2), &[(1, "a"), (4, "x")]);
-    let run = begun_run(&mut vault, 3);
+    let run = begun_run(&mut vault, SnapshotId(3));
     vault.record_result(run, 1, &StepResult::of(StepState::Done), day(3), false).unwrap();
     let made = StepResult { remember: slug(4, "made", true), ..StepResult::of(StepState::Done) };
     vault.record_result(run, 2, &made, day(3), false).unwrap();
     assert_sound(&mut vault);
     campaigns(&mut vault, day(4), &[(1, "a"), (4, "y")]);
-    let shown: Vec<_> = (1..=4).map(|number| values(&vault, Some(number), "slug")).collect();
+    let shown: Vec<_> =
+        (1..=4).map(|number| values(&vault, Some(SnapshotId(number)), "slug")).collect();
     let hello = || vec!["hello".to_owned()];
     assert_eq!(shown, [vec![], hello(), hello(), vec!["made".to_owned()]]);
-    let links = |number| {
-        let sent = vault.sent_values(number, &[Resource::Campaigns]).unwrap();
+    let links = |number: Option<i64>| {
+        let sent = vault.sent_values(number.map(SnapshotId), &[Resource::Campaigns]).unwrap();
         sent[&(Resource::Campaigns, RecordKey::Id(4))].contains_key("links")
     };
     assert_eq!([Some(2), Some(3), Some(4), None].map(links), [true, true, false, false]);
@@ -151,7 +158,7 @@ fn code(vault: &mut Vault, number: i64, link: &str, date: &str) {
 
 /// The data of QR code 1 in these snapshots, and the current one.
 fn data(vault: &Vault, numbers: &[i64]) -> Vec<Option<String>> {
-    let numbers = numbers.iter().map(|number| Some(*number)).chain([None]);
+    let numbers = numbers.iter().map(|number| Some(SnapshotId(*number))).chain([None]);
     let data = |number| {
         let sent = vault.sent_values(number, &[Resource::QrCodes]).unwrap();
         let fields = sent.get(&(Resource::QrCodes, RecordKey::Id(1)))?;
@@ -190,7 +197,7 @@ fn what_a_run_sent_for_a_code_that_got_a_known_id_stays_though_it_is_the_same() 
     vault.claim(&super::sample::identity(), false).unwrap();
     vault.remember(Resource::QrCodes, &RecordKey::Id(1), "data", r#""mine""#, day(0)).unwrap();
     code(&mut vault, 0, "a", "2026-01-01");
-    let run = begun_run(&mut vault, 1);
+    let run = begun_run(&mut vault, SnapshotId(1));
     let (resource, key, field) = (Resource::QrCodes, RecordKey::Id(1), "data".to_owned());
     let sent = SentValue { resource, key, field, value: "mine".into(), created: true };
     let made = StepResult { remember: vec![sent], ..StepResult::of(StepState::Done) };
@@ -208,7 +215,7 @@ fn what_a_run_sent_for_a_code_is_kept_until_a_snapshot_shows_that_code() {
     let mut service = TestService::begin(&mut vault, day(1));
     service.remove(Resource::QrCodes, &[RecordKey::Id(1)]);
     service.finish();
-    let run = begun_run(&mut vault, 2);
+    let run = begun_run(&mut vault, SnapshotId(2));
     let (resource, key, field) = (Resource::QrCodes, RecordKey::Id(1), "data".to_owned());
     let sent = SentValue { resource, key, field, value: "mine".into(), created: true };
     let made = StepResult { remember: vec![sent], ..StepResult::of(StepState::Done) };
@@ -232,20 +239,20 @@ fn what_only_forgotten_snapshots_show_is_gone_and_no_more() {
     campaigns(&mut vault, day(1), &[(1, "a")]);
     send(&mut vault, 1, r#""three""#);
     send(&mut vault, 3, r#""not in a snapshot yet""#);
-    vault.forget(&[1], day(2)).unwrap();
+    vault.forget(&[SnapshotId(1)], day(2)).unwrap();
     assert_sound(&mut vault);
-    assert_eq!(values(&vault, Some(2), "slug"), ["two"]);
+    assert_eq!(values(&vault, Some(SnapshotId(2)), "slug"), ["two"]);
     let mut now = values(&vault, None, "slug");
     now.sort();
     assert_eq!(now, ["not in a snapshot yet", "three"]);
     let history = vault.sent_history(Resource::Campaigns, &RecordKey::Id(1)).unwrap();
     // The earlier value begins with the first readable snapshot.
-    let spans: Vec<_> = history.iter().map(|it| (&*it.field, it.since, it.until)).collect();
+    let spans: Vec<_> = history.iter().map(|it| (&*it.field, it.since.0, it.until)).collect();
     assert_eq!(spans, [("links", 2, None), ("slug", 2, None)]);
     campaigns(&mut vault, day(2), &[(1, "a"), (3, "c")]);
-    vault.forget(&[2], day(3)).unwrap();
+    vault.forget(&[SnapshotId(2)], day(3)).unwrap();
     assert_sound(&mut vault);
-    let mut shown = values(&vault, Some(3), "slug");
+    let mut shown = values(&vault, Some(SnapshotId(3)), "slug");
     shown.sort();
     assert_eq!(shown, ["not in a snapshot yet", "three"]);
     assert!(vault.sent_history(Resource::Campaigns, &RecordKey::Id(2)).unwrap().is_empty());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use linkvault::clock::Timestamp;
-use linkvault::model::{DecodedRecord, Record, RecordKey, Resource};
+use linkvault::model::{DecodedRecord, Record, RecordKey, Resource, SnapshotId};
 use linkvault::vault::snapshot::{ReadState, RequestUsage, Snapshot};
 use linkvault::vault::statistics::StoredStatistics;
 use linkvault::vault::write::{CrawledPage, WriteResult};
@@ -20,7 +20,7 @@ pub fn day(number: i64) -> Timestamp {
 /// Writes a snapshot.
 pub struct TestService<'v> {
     pub vault: &'v mut Vault,
-    pub number: i64,
+    pub number: SnapshotId,
     pub now: Timestamp,
     page: u64,
     /// Whether pages may share a commit.
@@ -104,7 +104,7 @@ fn usage(requests: u64) -> RequestUsage {
 }
 
 /// Writes a snapshot with only these campaigns.
-pub fn campaigns(vault: &mut Vault, now: Timestamp, names: &[(i64, &str)]) -> i64 {
+pub fn campaigns(vault: &mut Vault, now: Timestamp, names: &[(i64, &str)]) -> SnapshotId {
     let known = vault.unseen(Resource::Campaigns, None, &RoaringTreemap::new()).unwrap();
     let mut service = TestService::begin(vault, now);
     let raws: Vec<_> =

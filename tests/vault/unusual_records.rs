@@ -1,6 +1,6 @@
 //! Records that the service's document does not describe.
 
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SnapshotId};
 use linkvault::vault::Vault;
 
 use crate::vault::snapshot_builder::{TestService, assert_sound, day};
@@ -30,7 +30,7 @@ pub const QR_CODES: [&str; 7] = [
     r#"{"id":207,"scans":-9223372036854775808,"name":"the least"}"#,
 ];
 
-fn raws(vault: &mut Vault, number: i64, resource: Resource) -> Vec<String> {
+fn raws(vault: &mut Vault, number: SnapshotId, resource: Resource) -> Vec<String> {
     let mut raws = Vec::new();
     vault.for_each_record(number, resource, |record| raws.push(record.raw.into_owned())).unwrap();
     raws
@@ -49,8 +49,8 @@ fn records_that_no_document_describes_come_back_to_the_byte() {
     service.put(Resource::Campaigns, &CAMPAIGNS);
     service.put(Resource::QrCodes, &QR_CODES);
     service.finish();
-    assert_eq!(sorted(&raws(&mut vault, 1, Resource::Campaigns)), sorted(&CAMPAIGNS));
-    assert_eq!(sorted(&raws(&mut vault, 1, Resource::QrCodes)), sorted(&QR_CODES));
+    assert_eq!(sorted(&raws(&mut vault, SnapshotId(1), Resource::Campaigns)), sorted(&CAMPAIGNS));
+    assert_eq!(sorted(&raws(&mut vault, SnapshotId(1), Resource::QrCodes)), sorted(&QR_CODES));
     assert_sound(&mut vault);
 }
 
@@ -66,7 +66,7 @@ fn huge_members_and_deep_ones_come_back_to_the_byte() {
     let mut service = TestService::begin(&mut vault, day(0));
     service.put(Resource::Overlays, &[&huge, &deep, &wide]);
     service.finish();
-    assert_eq!(raws(&mut vault, 1, Resource::Overlays), [huge, deep, wide]);
+    assert_eq!(raws(&mut vault, SnapshotId(1), Resource::Overlays), [huge, deep, wide]);
     assert_sound(&mut vault);
 }
 
@@ -93,7 +93,7 @@ fn thousands_of_shapes_are_bounded_and_an_unchanged_record_stays_unchanged() {
         let outcome = snapshot.outcome(Resource::QrCodes).unwrap();
         assert_eq!((outcome.records, outcome.changed, outcome.removed), (6000, 0, 0));
         assert_eq!(outcome.added, if round == 1 { 6000 } else { 0 });
-        assert_eq!(raws(&mut vault, round, Resource::QrCodes), all);
+        assert_eq!(raws(&mut vault, SnapshotId(round), Resource::QrCodes), all);
         if round == 3 {
             assert_sound(&mut vault);
         }
@@ -114,7 +114,7 @@ fn a_record_kept_verbatim_is_unchanged_once_there_is_room_for_its_template() {
     let gone: Vec<_> = (0..4000).map(RecordKey::Id).collect();
     service.remove(Resource::Overlays, &gone);
     service.finish();
-    vault.forget(&[1], day(2)).unwrap();
+    vault.forget(&[SnapshotId(1)], day(2)).unwrap();
     let mut service = TestService::begin(&mut vault, day(2));
     service.put(Resource::Overlays, &all[4000..]);
     let snapshot = service.finish();
@@ -150,10 +150,13 @@ fn a_counter_that_stops_being_told_is_told_no_longer() {
             .unwrap();
         assert_eq!(shown, scans.parse().ok());
         let raw = format!(r#"{{"id":1,"scans":{scans}}}"#);
-        let record = vault.record(number, Resource::QrCodes, &RecordKey::Id(1)).unwrap().unwrap();
+        let record = vault
+            .record(SnapshotId(number), Resource::QrCodes, &RecordKey::Id(1))
+            .unwrap()
+            .unwrap();
         assert_eq!(record.raw, raw);
     }
-    let told: Vec<_> = vault.scans(1).unwrap().iter().map(|it| (it.snapshot, it.value)).collect();
+    let told: Vec<_> = vault.scans(1).unwrap().iter().map(|it| (it.snapshot.0, it.value)).collect();
     assert_eq!(told, [(1, 5), (3, 5)]);
     assert_sound(&mut vault);
 }
@@ -169,8 +172,8 @@ fn a_record_that_comes_twice_in_a_snapshot_is_kept_as_it_came_last() {
     let outcome = snapshot.outcome(Resource::Campaigns).unwrap();
     assert_eq!((outcome.records, outcome.added, outcome.changed), (2, 1, 1));
     let last = [r#"{"id":1,"name":"c"}"#, r#"{"id":2,"name":"d"}"#];
-    assert_eq!(raws(&mut vault, 2, Resource::Campaigns), last);
-    assert_eq!(raws(&mut vault, 1, Resource::Campaigns), [r#"{"id":1,"name":"old"}"#]);
+    assert_eq!(raws(&mut vault, SnapshotId(2), Resource::Campaigns), last);
+    assert_eq!(raws(&mut vault, SnapshotId(1), Resource::Campaigns), [r#"{"id":1,"name":"old"}"#]);
     assert_sound(&mut vault);
 }
 

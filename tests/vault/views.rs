@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SnapshotId};
 use linkvault::vault::Vault;
 
 use crate::vault::snapshot_builder::{TestService, VIEWS, campaigns, day, plain};
@@ -109,7 +109,7 @@ fn a_resource_s_view_shows_the_newest_finished_snapshot_and_not_a_running_one() 
     assert_eq!(rows(&file, select), newest);
     service.finish();
     assert_eq!(rows(&file, select), ["1|eins", "4|vier"]);
-    vault.forget(&[3], day(3)).unwrap();
+    vault.forget(&[SnapshotId(3)], day(3)).unwrap();
     assert_eq!(rows(&file, select), newest);
 }
 
@@ -174,7 +174,7 @@ fn scans_and_statistics_are_told_with_their_times_even_of_forgotten_snapshots() 
             service.finish();
         }
     }
-    vault.forget(&[1], day(3)).unwrap();
+    vault.forget(&[SnapshotId(1)], day(3)).unwrap();
     assert_eq!(
         rows(&file, "SELECT * FROM qr_scans"),
         ["8|2026-11-01T00:00:00Z|1", "8|2026-11-03T00:00:00Z|4"]
@@ -195,7 +195,7 @@ fn snapshots_lists_what_can_be_read_back() {
     campaigns(&mut vault, day(0), &[(1, "one")]);
     campaigns(&mut vault, day(1), &[(1, "uno"), (2, "two")]);
     campaigns(&mut vault, day(2), &[(2, "two")]);
-    vault.forget(&[1], day(3)).unwrap();
+    vault.forget(&[SnapshotId(1)], day(3)).unwrap();
     let _running = TestService::begin(&mut vault, day(4));
     assert_eq!(
         rows(

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use linkvault::clock::Timestamp;
+use linkvault::model::SnapshotId;
 use linkvault::vault::reference::{QualifiedReference, Reference, is_number};
 use linkvault::vault::snapshot::{RequestUsage, Snapshot, SnapshotStatus};
 
@@ -81,7 +82,7 @@ fn means(reference: &Reference, found: &Snapshot, all: &[Snapshot]) {
 fn snapshots(which: usize) -> Vec<Snapshot> {
     const DAY: i64 = 86_400_000;
     let one = |nth: i64| Snapshot {
-        number: nth * 2 + 1,
+        number: SnapshotId(nth * 2 + 1),
         status: SnapshotStatus::Complete,
         started: Timestamp(1_793_000_000_000 + nth * DAY),
         touched: Timestamp(0),

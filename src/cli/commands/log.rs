@@ -13,7 +13,7 @@ use crate::clock::Timestamp;
 use crate::format;
 use crate::model::Resource;
 use crate::model::SentValues;
-use crate::model::{RecordKey, State};
+use crate::model::{RecordKey, SnapshotId, State};
 use crate::vault::Vault;
 use crate::vault::read::{RecordVersion, SeriesSample};
 use crate::vault::sent_values::SentVersion;
@@ -36,7 +36,7 @@ pub struct Args {
 
 /// The change of a record in one snapshot.
 struct Event {
-    snapshot: i64,
+    snapshot: SnapshotId,
     time: Timestamp,
     change: RecordChange,
 }
@@ -119,11 +119,11 @@ fn events(
 /// The record in snapshot `number`.
 fn state(
     resource: Resource,
-    number: i64,
+    number: SnapshotId,
     versions: &[RecordVersion],
     sent: &[SentVersion],
 ) -> State {
-    let shows = |since: i64, until: Option<i64>| {
+    let shows = |since: SnapshotId, until: Option<SnapshotId>| {
         since <= number && until.is_none_or(|until| until > number)
     };
     let mut state = State::default();

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::health::account_status::{AccountStatus, DueTimes, Health};
 use crate::health::attempt::ProblemKind;
 use crate::health::persisted_state::*;
-use crate::model::CountOrPercent;
+use crate::model::{CountOrPercent, SnapshotId};
 
 pub fn attempt(outcome: AttemptOutcome, ended: i64) -> BackupAttempt {
     BackupAttempt {
-        snapshot: Some(7),
+        snapshot: Some(SnapshotId(7)),
         message: (outcome == AttemptOutcome::Failed).then(|| "no route".to_owned()),
         requests: 3,
         throttled: 1,

@@ -7,7 +7,7 @@ use askama::Template;
 use crate::clock::Timestamp;
 use crate::format;
 use crate::health::account_status::AccountStatus;
-use crate::model::Resource;
+use crate::model::{Resource, SnapshotId};
 use crate::ui::chart::{Chart, chart};
 use crate::ui::links;
 use crate::ui::pages::changes::{self, ChangeRow};
@@ -33,7 +33,7 @@ struct Facts {
     running: Option<Snapshot>,
     lines: Arc<ChartSeries>,
     /// The newest snapshot with changes, the first of them, and their number.
-    changes: Option<(i64, Vec<ChangeRow>, u64)>,
+    changes: Option<(SnapshotId, Vec<ChangeRow>, u64)>,
     runs: Vec<Run>,
     all_runs: u64,
     size: u64,
@@ -134,7 +134,7 @@ fn read(
     })
 }
 
-type LatestChanges = Option<(i64, Vec<ChangeRow>, u64)>;
+type LatestChanges = Option<(SnapshotId, Vec<ChangeRow>, u64)>;
 
 /// The changes of the newest snapshot that has any.
 fn newest_changes(

@@ -2,7 +2,7 @@
 
 use crate::change::diff::{self, ChangeKind};
 use crate::format;
-use crate::model::{Record, RecordKey, Resource, State};
+use crate::model::{Record, RecordKey, Resource, SnapshotId, State};
 use crate::ui::links;
 use crate::ui::time_text;
 use crate::vault::browse::{ChangeCount, ChangedRecord, PageRange};
@@ -117,7 +117,7 @@ pub fn spread(counts: &[(Resource, u64)], page: PageRange) -> Vec<(Resource, Pag
 pub fn read(
     vault: &mut Vault,
     account: &str,
-    (from, to): (i64, i64),
+    (from, to): (SnapshotId, SnapshotId),
     counts: &[(Resource, u64)],
     page: PageRange,
 ) -> Result<Vec<ChangeRow>, VaultError> {
@@ -133,7 +133,7 @@ pub fn read(
 /// changes of one resource.
 pub fn counts(
     vault: &Vault,
-    (from, to): (i64, i64),
+    (from, to): (SnapshotId, SnapshotId),
     link: impl Fn(Resource) -> String,
 ) -> Result<Vec<CountRow>, VaultError> {
     let mut rows = Vec::new();

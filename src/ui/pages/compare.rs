@@ -3,7 +3,7 @@
 use askama::Template;
 
 use crate::clock::Timestamp;
-use crate::model::Resource;
+use crate::model::{Resource, SnapshotId};
 use crate::ui::links;
 use crate::ui::pages::changes::{self, ChangeRow, CountRow};
 use crate::ui::pages::snapshot::SIZE;
@@ -29,7 +29,7 @@ const CHOICES: u64 = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Choice {
-    number: i64,
+    number: SnapshotId,
     text: String,
     from: bool,
     to: bool,
@@ -54,7 +54,7 @@ struct ComparePage {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Side {
-    number: i64,
+    number: SnapshotId,
     href: String,
     begun: TimeText,
 }
@@ -116,7 +116,10 @@ pub fn page(
 
 /// The earlier and the later snapshot of the query, and whether the query had them swapped.
 /// `times` are the newest snapshots, newest first.
-fn chosen(query: &CompareQuery, times: &[(i64, Timestamp)]) -> Option<(i64, i64, bool)> {
+fn chosen(
+    query: &CompareQuery,
+    times: &[(SnapshotId, Timestamp)],
+) -> Option<(SnapshotId, SnapshotId, bool)> {
     let to = query.to.parse().ok().or_else(|| times.first().map(|(number, _)| *number))?;
     let before = || times.iter().map(|(number, _)| *number).find(|number| *number < to);
     let from = query.from.parse().ok().or_else(before)?;
@@ -124,9 +127,9 @@ fn chosen(query: &CompareQuery, times: &[(i64, Timestamp)]) -> Option<(i64, i64,
 }
 
 fn choices(
-    times: &[(i64, Timestamp)],
-    from: (i64, Timestamp),
-    to: (i64, Timestamp),
+    times: &[(SnapshotId, Timestamp)],
+    from: (SnapshotId, Timestamp),
+    to: (SnapshotId, Timestamp),
     now: Timestamp,
 ) -> Vec<Choice> {
     let mut all = times.to_vec();
@@ -135,7 +138,7 @@ fn choices(
             all.push(chosen);
         }
     }
-    let one = |(number, started): (i64, Timestamp)| Choice {
+    let one = |(number, started): (SnapshotId, Timestamp)| Choice {
         number,
         text: format!("#{number}, {}", TimeText::new(started, now).short),
         from: number == from.0,
@@ -150,15 +153,15 @@ mod tests {
 
     #[test]
     fn the_newest_two_are_compared_by_default() {
-        let times = [(9, Timestamp(9)), (7, Timestamp(7)), (2, Timestamp(2))];
+        let times = [9, 7, 2].map(|number| (SnapshotId(number), Timestamp(number)));
         let ask = |from: &str, to: &str| CompareQuery {
             from: from.to_owned(),
             to: to.to_owned(),
             ..CompareQuery::default()
         };
-        assert_eq!(chosen(&ask("", ""), &times), Some((7, 9, false)));
-        assert_eq!(chosen(&ask("", "7"), &times), Some((2, 7, false)));
-        assert_eq!(chosen(&ask("9", "2"), &times), Some((2, 9, true)));
+        assert_eq!(chosen(&ask("", ""), &times), Some((SnapshotId(7), SnapshotId(9), false)));
+        assert_eq!(chosen(&ask("", "7"), &times), Some((SnapshotId(2), SnapshotId(7), false)));
+        assert_eq!(chosen(&ask("9", "2"), &times), Some((SnapshotId(2), SnapshotId(9), true)));
         assert_eq!(chosen(&ask("x", ""), &times[2..]), None);
         assert_eq!(chosen(&ask("", ""), &[]), None);
     }

@@ -16,6 +16,7 @@ pub mod snapshots;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use askama::Template;
@@ -23,7 +24,7 @@ use askama::Template;
 use crate::clock::Timestamp;
 use crate::format;
 use crate::health::account_status::AccountStatus;
-use crate::model::Resource;
+use crate::model::{Resource, SnapshotId};
 use crate::ui::accounts::Accounts;
 use crate::ui::links;
 use crate::vault::browse::PageRange;
@@ -130,7 +131,7 @@ impl PageContext<'_> {
 }
 
 /// Parses a number in a path.
-fn number(text: &str) -> Result<i64, PageError> {
+fn number<T: FromStr>(text: &str) -> Result<T, PageError> {
     text.parse().map_err(|_| PageError::no_such_page())
 }
 
@@ -157,7 +158,7 @@ pub struct ChartSeries {
 pub struct SeriesCache(Mutex<HashMap<PathBuf, CachedSeries>>);
 
 /// Id and start of the newest snapshot, and the data up to it.
-type CachedSeries = ((i64, Timestamp), Arc<ChartSeries>);
+type CachedSeries = ((SnapshotId, Timestamp), Arc<ChartSeries>);
 
 /// The most vaults in the cache.
 const MAX_CACHED: usize = 64;

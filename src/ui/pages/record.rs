@@ -4,7 +4,7 @@ use askama::Template;
 
 use crate::clock::Timestamp;
 use crate::model::differences::equal_fields;
-use crate::model::{Record, RecordKey, Resource};
+use crate::model::{Record, RecordKey, Resource, SnapshotId};
 use crate::ui::chart::{Chart, chart};
 use crate::ui::links;
 use crate::ui::pages::changes::{self, ChangeRow};
@@ -121,7 +121,7 @@ fn events(
     versions: &[RecordVersion],
     now: Timestamp,
 ) -> Result<(Vec<Event>, usize), VaultError> {
-    let mut steps: Vec<(i64, ChangedRecord)> = Vec::new();
+    let mut steps: Vec<(SnapshotId, ChangedRecord)> = Vec::new();
     for (at, version) in versions.iter().enumerate() {
         let before = at.checked_sub(1).map(|at| &versions[at]);
         let before = before.filter(|before| before.until == Some(version.since));

@@ -4,7 +4,7 @@ use askama::Template;
 
 use crate::format;
 use crate::model::spec::Role;
-use crate::model::{Record, Resource};
+use crate::model::{Record, Resource, SnapshotId};
 use crate::ui::links;
 use crate::ui::pages::{PageContext, PageError, PageFrame, PagedRows, Pager, resource};
 use crate::ui::time_text;
@@ -41,7 +41,7 @@ struct Tab {
 struct RecordsPage {
     frame: PageFrame,
     resource: &'static str,
-    snapshot: i64,
+    snapshot: SnapshotId,
     snapshot_href: String,
     action: String,
     q: String,

@@ -2,7 +2,7 @@
 
 use crate::clock::Timestamp;
 use crate::format;
-use crate::model::RunId;
+use crate::model::{RunId, SnapshotId};
 use crate::ui::links;
 use crate::ui::time_text::TimeText;
 use crate::vault::journal::{Run, RunStatus, StepState};
@@ -11,7 +11,7 @@ use crate::vault::snapshot::{Snapshot, SnapshotStatus};
 /// A snapshot as a table row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotRow {
-    pub number: i64,
+    pub number: SnapshotId,
     pub href: String,
     pub begun: TimeText,
     pub status: &'static str,

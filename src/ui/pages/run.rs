@@ -4,7 +4,7 @@ use askama::Template;
 
 use crate::change::plan::PlanStep;
 use crate::format;
-use crate::model::{RecordKey, RunId};
+use crate::model::{RecordKey, SnapshotId};
 use crate::ui::links;
 use crate::ui::pages::rows::RunRow;
 use crate::ui::pages::{Link, PageContext, PageError, PageFrame, PagedRows, Pager, number};
@@ -55,10 +55,11 @@ pub fn page(
     query: &PagedRows,
 ) -> Result<String, PageError> {
     let vault = context.vault(name)?;
-    let run = vault.run(RunId(number(run)?))?;
+    let run = vault.run(number(run)?)?;
     let steps = vault.steps_of(run.number, Pager::slice(query.at(), SIZE))?;
-    let snapshot =
-        |it: Option<i64>| it.map(|it| Link::new(links::snapshot(name, it), format!("#{it}")));
+    let snapshot = |it: Option<SnapshotId>| {
+        it.map(|it| Link::new(links::snapshot(name, it), format!("#{it}")))
+    };
     let next = match run.status {
         RunStatus::Running => {
             Some(format!("Run `linkvault resume {name} {}` to continue", run.number))

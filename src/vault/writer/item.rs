@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::model::{FieldValue, Resource};
+use crate::model::{FieldValue, Resource, SnapshotId};
 use crate::vault::digest;
 use crate::vault::statements::MANY;
 use crate::vault::template_match::TemplateMatch;
@@ -13,7 +13,7 @@ pub(super) struct WriteItem<'p, 'a> {
     pub template_id: i64,
     pub open: StoredRecord<Open>,
     /// The newest sample: its snapshot and value.
-    pub counter: StoredRecord<(i64, Option<i64>)>,
+    pub counter: StoredRecord<(SnapshotId, Option<i64>)>,
 }
 
 impl WriteItem<'_, '_> {

@@ -8,6 +8,7 @@ use crate::cli::{App, CliError, Escaped, Paint, TextTable};
 use crate::config::AccountConfig;
 use crate::crawl::CrawlReport;
 use crate::format;
+use crate::model::SnapshotId;
 use crate::ops::backup::BackupReport;
 use crate::vault::snapshot::{ReadState, ResourceOutcome, Snapshot, SnapshotStatus};
 
@@ -188,7 +189,7 @@ fn next(account: &AccountConfig, snapshot: &Snapshot) -> String {
             "Next: linkvault backup {name}   again, to read what is missing\n      \
              linkvault show {name}     what is there, and why it is not all"
         )
-    } else if snapshot.number == 1 {
+    } else if snapshot.number == SnapshotId(1) {
         format!(
             "Next: linkvault show {name} campaigns   what was saved\n      \
              linkvault backup {name}           again, to see what changes"
