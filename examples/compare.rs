@@ -35,7 +35,7 @@ pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let request = ApplyRequest {
         account: &account,
         command: "import",
-        input: ApplyInput::File(file),
+        input: ApplyInput::Files(vec![file]),
         options: InputOptions::default(),
         policy: Default::default(),
         password: None,
@@ -51,6 +51,7 @@ pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         only: &[],
         skip: &[],
         resource: None,
+        encoding: None,
         limits: SessionLimits::default(),
     };
     for change in &compare(&env, &request)?.found.changes {

@@ -25,6 +25,16 @@ pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
+/// At most `most` names in a row: `a, b and 3 more`.
+#[must_use]
+pub fn list(names: &[String], most: usize) -> String {
+    let (named, others) = names.split_at(most.min(names.len()));
+    match others.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
 /// How many scans QR codes have more than before: `+1 scan on 1 QR code`.
 #[must_use]
 pub fn new_scans(scans: i64, codes: u64) -> String {

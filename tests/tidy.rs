@@ -84,6 +84,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("cron", &["src/schedule/crontab.rs"]),
     ("csv", &["src/change/csv_files/"]),
     ("directories", &["src/config/"]),
+    ("encoding_rs", &["src/change/csv_files/encoding.rs"]),
     ("getrandom", &["src/ui/guard.rs"]),
     ("hmac", &["src/health/alert_message.rs"]),
     ("flate2", &["src/sandbox/serve.rs"]),

@@ -171,7 +171,15 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         NextStep::UseExportedJson => {
             "only a JSON file that `linkvault export --format json` wrote can be read"
         }
-        NextStep::NameCsvFile => "name one of its CSV files",
+        NextStep::FixEncoding => {
+            "save the file as UTF-8, or name its encoding with --encoding; nothing was written"
+        }
+        NextStep::ChooseEncoding => "--encoding names another",
+        NextStep::NameFilesByResource => {
+            "name its files after resources, such as campaigns.csv, or read one file with \
+             --resource"
+        }
+        NextStep::ReadAlone => "read it in a command of its own; nothing was written",
         NextStep::NameAccountResource => "add --resource account to change it",
         NextStep::OmitResource => "leave out --resource, which is for a single CSV file",
         NextStep::WidenScope => "name other resources with --only and --skip",

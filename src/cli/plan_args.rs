@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::values;
-use crate::change::csv_files::CsvKind;
+use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::change::policy::{OnConflict, Policy};
 use crate::config::parse_duration;
 use crate::model::{CountOrPercent, Resource};
@@ -33,6 +33,9 @@ pub struct PolicyArgs {
     /// The resource of a CSV file whose name is not that of a resource
     #[arg(long, value_name = "RESOURCE", value_parser = values::sheet())]
     pub resource: Option<CsvKind>,
+    /// The encoding of CSV files, such as windows-1252; default: found from their bytes
+    #[arg(long, value_name = "LABEL", value_parser = values::encoding)]
+    pub encoding: Option<TextEncoding>,
     /// Process only these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub only: Vec<Resource>,
@@ -93,6 +96,7 @@ impl PolicyArgs {
     pub fn input(&self) -> InputOptions {
         InputOptions {
             resource: self.resource,
+            encoding: self.encoding,
             only: self.only.clone(),
             skip: self.skip.clone(),
             delete: self.delete,

@@ -34,6 +34,7 @@ impl RunArgs {
             rejected: self.rejected.clone(),
             dry_run: self.dry_run,
             yes: self.yes,
+            encoding: None,
             max_staleness: self.staleness.max_staleness,
         }
     }

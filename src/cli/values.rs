@@ -3,7 +3,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::change::csv_files::CsvKind;
+use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::config::StatisticsSetting;
 use crate::model::{Resource, RunId};
 use crate::vault::reference::{Reference, is_number};
@@ -68,6 +68,18 @@ pub fn cap(text: &str) -> Result<(&'static str, u64), String> {
 /// A parser for the QR codes whose statistics are requested.
 pub fn stats() -> impl TypedValueParser<Value = StatisticsSetting> {
     one_of(StatisticsSetting::NAMES.to_vec())
+}
+
+/// Parses the name of an encoding.
+///
+/// # Errors
+/// If it is unknown.
+pub fn encoding(text: &str) -> Result<TextEncoding, String> {
+    TextEncoding::of_label(text).ok_or_else(|| {
+        "unknown encoding; known are utf-8, utf-16le, windows-1252, iso-8859-2 and others of the \
+         WHATWG standard"
+            .to_owned()
+    })
 }
 
 /// A parser for the kind of a CSV file.

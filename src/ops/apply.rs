@@ -17,6 +17,7 @@ use super::rejected_rows::{self, RunInput};
 use super::write_session::WriteSession;
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::apply::{self, RunReport, StepSecrets};
+use crate::change::csv_files::TextEncoding;
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
 use crate::change::plan::{CurrentState, Plan, PlanStep, UnsupportedChange};
 use crate::change::policy::Policy;
@@ -48,12 +49,12 @@ pub struct ApplyRequest<'a> {
 /// The desired state of an account.
 #[derive(Debug, Clone)]
 pub enum ApplyInput {
-    /// A saved plan, or a state by its reference.
-    PlanOrState(String),
+    /// A saved plan, a state by its reference, or files and folders.
+    PlanOrState(Vec<String>),
     /// A state by its reference.
     State(String),
-    /// A file or folder, even if its name is also a reference.
-    File(PathBuf),
+    /// Files and folders, even if a name is also a reference.
+    Files(Vec<PathBuf>),
     /// Only the new password.
     Password,
 }
@@ -69,6 +70,8 @@ pub struct RunOptions {
     pub dry_run: bool,
     /// Do not ask for confirmation.
     pub yes: bool,
+    /// The encoding of the input files that the user named, for the file of rejected rows.
+    pub encoding: Option<TextEncoding>,
     /// The maximum age of a list when a write that depends on it is sent; the configuration's if
     /// `None`.
     pub max_staleness: Option<Duration>,
@@ -149,18 +152,22 @@ impl<'a> RunRequest<'a> {
 /// applied before, or the run stopped.
 pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpError> {
     let ApplyRequest { account, command, input, options, policy, password, run, limits } = request;
+    let run = RunOptions { encoding: options.encoding, ..run };
     env.catch_interrupts();
     let open = || WriteSession::open(env, account, command, &limits);
     let (wanted, input_name) = match input {
         ApplyInput::Password => (DesiredInput::default(), "a new password".to_owned()),
-        ApplyInput::File(file) => {
-            let wanted = options.read_file(env, &file, account)?;
+        ApplyInput::Files(files) => {
+            let wanted = options.read_files(env, &files, account)?;
             let name = wanted.name.clone();
             (wanted, name)
         }
-        ApplyInput::State(text) => (options.read(env, &limits, &text, account)?, text),
-        ApplyInput::PlanOrState(text) => {
-            if let Some(saved) = read_saved_plan(Path::new(&text))? {
+        ApplyInput::State(text) => {
+            (options.read(env, &limits, std::slice::from_ref(&text), account)?, text)
+        }
+        ApplyInput::PlanOrState(texts) => {
+            let name = input_name(&texts);
+            if let Some(saved) = read_saved_plan(&texts)? {
                 if password.is_some() {
                     let message = "cannot set a password together with a saved plan";
                     return Err(
@@ -168,10 +175,10 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
                     );
                 }
                 let mut session = open()?;
-                let ended = run_saved_plan(&mut session, &text, saved, &policy, &run)?;
+                let ended = run_saved_plan(&mut session, &name, saved, &policy, &run)?;
                 return report(session, ended, &run);
             }
-            (options.read(env, &limits, &text, account)?, text)
+            (options.read(env, &limits, &texts, account)?, name)
         }
     };
     let secrets = StepSecrets { password };
@@ -317,7 +324,8 @@ pub(super) fn run_confirmed(
     let (env, account) = (session.env, session.account);
     // The file names in a saved plan are not trusted.
     let saved = !request.plan_id.is_empty();
-    let mut origin = if saved { RunInput::without_files(plan) } else { RunInput::of(plan) };
+    let mut origin =
+        if saved { RunInput::without_files(plan) } else { RunInput::of(plan, run.encoding) };
     origin.manual = request.manual;
     let max_staleness = looked.max_staleness;
     let asked = session.clock.monotonic();
@@ -383,7 +391,7 @@ pub(super) fn report(
                 rejected_rows::write(
                     session.env,
                     &rows,
-                    &RunInput::of(&plan),
+                    &RunInput::of(&plan, run.encoding),
                     run.rejected.as_deref(),
                 );
             }
@@ -440,11 +448,19 @@ pub(super) fn warn_of_problems(env: &Env, account: &AccountConfig, report: &RunR
     }
 }
 
-/// Reads `path` as a saved plan. `None` if it is not a JSON file, or is a JSON export.
+/// The name of an input in the journal.
+pub(super) fn input_name(texts: &[String]) -> String {
+    const MOST_NAMED: usize = 5;
+    format::list(texts, MOST_NAMED)
+}
+
+/// Reads the input as a saved plan. `None` if it is not a single JSON file, or is a JSON export.
 ///
 /// # Errors
 /// If it is a plan that cannot be applied.
-pub(super) fn read_saved_plan(path: &Path) -> Result<Option<SavedPlan>, OpError> {
+pub(super) fn read_saved_plan(texts: &[String]) -> Result<Option<SavedPlan>, OpError> {
+    let [text] = texts else { return Ok(None) };
+    let path = Path::new(text);
     let is_json = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
     if !is_json || !path.is_file() {
         return Ok(None);

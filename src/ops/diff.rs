@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::account_session::SessionLimits;
-use super::input::{self, DesiredInput, scope};
+use super::input::{self, DesiredInput, FileOptions, scope};
 use super::state_ref::{LoadedState, StateRef};
 use super::{Env, NextStep, OpError, OpErrorKind};
-use crate::change::csv_files::CsvKind;
+use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::change::desired::{DesiredRecord, RecordRef};
 use crate::change::diff::{self, ChangeKind, StateDiff};
 use crate::change::overlay;
@@ -28,6 +28,8 @@ pub struct DiffRequest<'a> {
     pub skip: &'a [Resource],
     /// The content of a CSV file whose name does not show it.
     pub resource: Option<CsvKind>,
+    /// The encoding of CSV files; the one that their bytes show if `None`.
+    pub encoding: Option<TextEncoding>,
     /// Limits on requests, time and the wait for the lock, to read a live account.
     pub limits: SessionLimits,
 }
@@ -154,8 +156,10 @@ fn sides(env: &Env, request: &DiffRequest<'_>, which: &[Resource]) -> Result<Sid
         return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::OmitResource));
     }
     let load = |target: &StateRef, which: &[Resource]| target.load(env, &request.limits, which);
+    let (resource, encoding) = (request.resource, request.encoding);
+    let how = FileOptions { resource, encoding, which: which.to_vec() };
     let files = |path: &Path, account: Option<&AccountConfig>| {
-        input::read_files(path, request.resource, account, which)
+        input::read_files(&[path.to_owned()], &how, account)
     };
     Ok(match (from, to) {
         (Named::State(from), Named::State(to)) => Sides {
@@ -214,6 +218,7 @@ impl Side {
 
     /// A side from files: their fields laid over the other side.
     fn laid(env: &Env, read: DesiredInput, other: &State, kind: ChangeKind) -> Self {
+        read.send_notes(env);
         for (resource, fields) in input::unlisted_fields(&read.desired) {
             let fields = fields.join(", ");
             env.note(format_args!("not compared: {fields} of {resource}; no list gives it back"));

@@ -222,7 +222,7 @@ fn apply_step(
             let options = apply::ApplyOptions {
                 command: "migrate".to_owned(),
                 input: moved.name.clone(),
-                plan: RunInput::of(&moving.plan).text(),
+                plan: RunInput::of(&moving.plan, None).text(),
                 ..apply::ApplyOptions::default()
             };
             apply::save_agreement(&mut session.vault, &options, foreign, looked.snapshot, now)?;

@@ -90,8 +90,14 @@ pub enum NextStep {
     SplitFile,
     /// Use a JSON file that `export` wrote.
     UseExportedJson,
-    /// Name a CSV file of a folder that has no manifest.
-    NameCsvFile,
+    /// Save the file in another encoding, or name its encoding.
+    FixEncoding,
+    /// Name the encoding of a file, if the one that was found is wrong.
+    ChooseEncoding,
+    /// Name the files of a folder after resources.
+    NameFilesByResource,
+    /// Read the input alone, without others.
+    ReadAlone,
     /// Name the resource of a CSV file with `--resource`.
     NameResource {
         /// The resource that the file's name may mean.

@@ -26,8 +26,8 @@ use crate::model::{Resource, State, Verb};
 pub struct PlanRequest<'a> {
     /// The account that the plan would change.
     pub account: &'a AccountConfig,
-    /// The desired state: a reference, or a file or folder.
-    pub input: &'a str,
+    /// The desired state: a reference, or files and folders.
+    pub input: &'a [String],
     /// Which part of the input to use.
     pub options: InputOptions,
     /// What the plan may do.

@@ -2,12 +2,13 @@
 //! and a simulated clock.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::account_session::{AccountSession, SessionLimits};
-use super::apply::{PlanEnd, RunOptions, RunRequest, read_saved_plan, run_input, run_saved_plan};
+use super::apply::{
+    PlanEnd, RunOptions, RunRequest, input_name, read_saved_plan, run_input, run_saved_plan,
+};
 use super::error_sources::apply_error;
 use super::input::{self, InputOptions};
 use super::sandbox_from_vault::sandbox_from_vault;
@@ -29,8 +30,8 @@ use crate::vault::snapshot::{ReadState, Snapshot};
 pub struct RehearseRequest<'a> {
     /// The account, whose newest snapshot is copied.
     pub account: &'a AccountConfig,
-    /// A saved plan, or the desired state: a reference, or a file or folder.
-    pub input: &'a str,
+    /// A saved plan, or the desired state: a reference, or files and folders.
+    pub input: &'a [String],
     /// Which part of the input to use.
     pub options: InputOptions,
     /// What the plan may do.
@@ -80,16 +81,16 @@ pub fn rehearse(env: &Env, request: RehearseRequest<'_>) -> Result<RehearsalRepo
         ..RunOptions::default()
     };
     let open = || rehearsal_session(env, account, limits, &request.assumptions);
-    let saved = read_saved_plan(Path::new(input))?;
+    let (saved, name) = (read_saved_plan(input)?, input_name(input));
     if saved.is_none() {
-        require_snapshot_input(env, input, account)?;
+        input.iter().try_for_each(|text| require_snapshot_input(env, text, account))?;
     }
     let mut session = open()?;
     let end = match saved {
-        Some(saved) => run_saved_plan(&mut session, input, saved, policy, &run)?,
+        Some(saved) => run_saved_plan(&mut session, &name, saved, policy, &run)?,
         None => {
             let wanted = options.read(env, limits, input, account)?;
-            let request = RunRequest::new("rehearse", input);
+            let request = RunRequest::new("rehearse", &name);
             run_input(&mut session, request, &wanted, policy, &run)?
         }
     };

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Env;
 use super::input;
 use crate::change::csv_files::rejected::rejected;
+use crate::change::csv_files::{RowSource, TextEncoding};
 use crate::change::desired::SourceLocation;
 use crate::change::plan::{MigrationMatches, MoveNote, Plan, PlanStep, UnsupportedChange};
 use crate::files::{Durability, replace};
@@ -34,12 +35,16 @@ pub struct RunInput {
 struct File {
     path: PathBuf,
     blake3: String,
+    /// The encoding that the user named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    encoding: Option<String>,
 }
 
 impl RunInput {
-    /// The input of a plan that was just made from files. Reads the files.
+    /// The input of a plan that was just made from files in the encoding that the user named. Reads
+    /// the files.
     #[must_use]
-    pub fn of(plan: &Plan) -> Self {
+    pub fn of(plan: &Plan, encoding: Option<TextEncoding>) -> Self {
         let steps = plan.steps.iter().map(|step| &step.source);
         let sources = steps.chain(plan.unsupported.iter().map(|it| &it.source));
         let mut files = BTreeMap::new();
@@ -47,7 +52,8 @@ impl RunInput {
             if !files.contains_key(&source.file)
                 && let Some(file) = File::read(Path::new(&source.file))
             {
-                files.insert(source.file.clone(), file.0);
+                let encoding = encoding.map(|it| it.name().to_owned());
+                files.insert(source.file.clone(), File { encoding, ..file.0 });
             }
         }
         Self { files, unsupported: plan.unsupported.clone(), ..Self::moved(plan) }
@@ -93,7 +99,7 @@ impl File {
         let path = path.canonicalize().ok()?;
         let bytes = input::bytes(&path).ok()?;
         let blake3 = blake3::hash(&bytes).to_hex().to_string();
-        Some((Self { path, blake3 }, bytes))
+        Some((Self { path, blake3, encoding: None }, bytes))
     }
 }
 
@@ -150,7 +156,9 @@ fn write_one(
     if found.blake3 != known.blake3 {
         return Err("the file has changed since, so they are not written out".to_owned());
     }
-    let rows = rejected(&bytes, problems).ok_or("the file has no header any more")?;
+    let encoding = known.encoding.as_deref().and_then(TextEncoding::of_label);
+    let source = RowSource::of_csv(&bytes, encoding).map_err(|problem| problem.what)?;
+    let rows = rejected(&source, problems).ok_or("the file has no header any more")?;
     let path = to.map_or_else(|| known.path.with_extension("rejected.csv"), Path::to_owned);
     replace(&path, &rows, Durability::Unsynced)
         .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;

@@ -109,15 +109,15 @@ fn every_mistake_of_every_file_is_told_at_once() {
     let path = environment.path("sheets/pixels.csv");
     let mut bytes = std::fs::read(&path).unwrap();
     let at = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 3;
-    bytes[at] = 0xFC;
+    bytes[at] = 0x81;
     std::fs::write(path, bytes).unwrap();
     environment.run(&["diff", "sandbox", "sheets"]).exits_with(1).says(
         "error: sheets has 3 mistakes\n  \
          sheets/campaigns.csv:1: nmae: unknown column; did you mean `name`?\n  \
          sheets/channels.csv:2: color: `green` is not a colour; write #RRGGBB\n  \
-         sheets/pixels.csv:2: type: byte 0xFC, character 1 of the cell, is not UTF-8; \
-         save the file as UTF-8\n\
-         hint: fix the file and run the command again; nothing was written\n",
+         sheets/pixels.csv:2: the line has the byte 0x81, which is neither UTF-8 nor \
+         Windows-1252, so the encoding is not known\n\
+         hint: save the file as UTF-8, or name its encoding with --encoding; nothing was written\n",
     );
 }
 
@@ -136,8 +136,9 @@ fn what_is_no_export_is_told_so() {
     let environment = exported();
     std::fs::create_dir(environment.path("empty")).unwrap();
     environment.run(&["diff", "sandbox", "empty"]).exits_with(1).says(
-        "error: cannot read empty: it is not an exported folder\n\
-         hint: name one of its CSV files\n",
+        "error: cannot read empty: no file in it is named after a resource\n\
+         hint: name its files after resources, such as campaigns.csv, or read one file with \
+         --resource\n",
     );
     let gone = environment.run(&["diff", "sandbox", "gone.csv", "--resource", "pixels"]);
     gone.exits_with(1).says("error: there is no file gone.csv\n");

@@ -89,7 +89,7 @@ fn answered_late(rename: bool) -> (Result<ApplyReport, OpError>, Vec<i64>, Vec<i
     let request = ApplyRequest {
         account: &account,
         command: "import",
-        input: ApplyInput::File(file),
+        input: ApplyInput::Files(vec![file]),
         options: InputOptions::default(),
         policy: Policy::default(),
         password: None,

@@ -225,7 +225,7 @@ fn live(seed: u64) {
         let (max_staleness, save, policy) = (None, None, policy());
         let request = PlanRequest {
             account: &old,
-            input: sheets,
+            input: &[sheets.to_owned()],
             options,
             policy,
             max_staleness,

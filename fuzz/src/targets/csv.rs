@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use linkvault::change::csv_files::{self, CsvKind, CsvRecords, ExportContext, pairs, rejected};
+use linkvault::change::csv_files::{
+    self, CsvKind, CsvRecords, ExportContext, RowSource, pairs, rejected,
+};
 
 pub const WORDS: &[&str] = &[
     "id,name\n",
@@ -67,6 +69,7 @@ pub fn run(input: &[u8]) {
             return;
         }
     };
+    let source = RowSource::of_csv(bytes, None).unwrap_or_else(|it| panic!("{it:?}"));
     let lines = bytes.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() as u64 + 1;
     let found = lines_of(&sheet.records);
     assert!(found.iter().all(|line| (1..=lines).contains(line)), "{found:?} of {lines}");
@@ -77,7 +80,7 @@ pub fn run(input: &[u8]) {
     let problems: BTreeMap<_, _> =
         found.iter().map(|line| (*line, "why; \"so\"".to_owned())).collect();
     if problems.len() == found.len() {
-        let again = rejected(bytes, &problems).unwrap_or_else(|| panic!("the file has a header"));
+        let again = rejected(&source, &problems).unwrap_or_else(|| panic!("the file has a header"));
         let again =
             csv_files::read(kind, NAME, &again, ExportContext::default()).unwrap_or_else(|it| {
                 panic!("{:?} in {:?}", it.lines(), String::from_utf8_lossy(&again))

@@ -1,33 +1,47 @@
-//! Splits bytes into rows of cells: separators, quotes and line ends. Cells stay bytes here; each
-//! has
-//! the number of its first line.
+//! Splits text into rows of cells: separators, quotes and line ends. Each cell has the number of its
+//! first line.
 
 use std::borrow::Cow;
+
+/// A mistake in a cell that hides its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CellFault {
+    /// The opening quote is never closed.
+    Unclosed,
+    /// There is text after the closing quote.
+    Trailing,
+}
+
+impl CellFault {
+    /// The message about a cell with this fault.
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::Unclosed => "the opening quote of this cell is never closed",
+            Self::Trailing => {
+                "there is text after the closing quote; write a quote within a cell as \"\""
+            }
+        }
+    }
+}
 
 /// A cell of the file, without its quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell<'a> {
-    pub bytes: Cow<'a, [u8]>,
+    pub raw: Cow<'a, str>,
     pub line: u64,
-    pub fault: Option<&'static str>,
+    pub fault: Option<CellFault>,
 }
 
 impl Cell<'_> {
     /// The text of the cell.
     ///
     /// # Errors
-    /// The line and the message of a quoting mistake, or of the first byte that is not UTF-8.
+    /// The line and the message of the fault.
     pub fn text(&self) -> Result<&str, (u64, String)> {
-        if let Some(fault) = self.fault {
-            return Err((self.line, fault.to_owned()));
+        match self.fault {
+            Some(fault) => Err((self.line, fault.message().to_owned())),
+            None => Ok(&self.raw),
         }
-        std::str::from_utf8(&self.bytes).map_err(|error| {
-            let before = &self.bytes[..error.valid_up_to()];
-            let byte = self.bytes.get(error.valid_up_to()).copied().unwrap_or_default();
-            let place = String::from_utf8_lossy(before).chars().count() + 1;
-            let what = format!("byte 0x{byte:02X}, character {place} of the cell, is not UTF-8; save the file as UTF-8");
-            (self.line + line_ends(before), what)
-        })
     }
 }
 
@@ -39,24 +53,19 @@ pub(crate) struct Row<'a> {
     pub cells: Vec<Cell<'a>>,
     /// Number of all cells.
     pub count: usize,
-    /// The bytes of the row, without its line end.
-    pub raw: &'a [u8],
 }
 
 impl Row<'_> {
     /// Whether all cells are empty, as in rows that spreadsheets leave at the end.
     pub fn is_blank(&self) -> bool {
         self.count == self.cells.len()
-            && self.cells.iter().all(|cell| cell.bytes.is_empty() && cell.fault.is_none())
+            && self.cells.iter().all(|cell| cell.raw.is_empty() && cell.fault.is_none())
     }
 }
 
-/// The byte order mark that some programs write before UTF-8.
-pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
-
-/// The rows of a file that are not blank.
-pub(crate) struct Rows<'a> {
-    bytes: &'a [u8],
+/// The rows of a CSV file that are not blank.
+pub(crate) struct TextRows<'a> {
+    text: &'a str,
     at: usize,
     line: u64,
     pub separator: u8,
@@ -64,10 +73,11 @@ pub(crate) struct Rows<'a> {
     pub max_cells: usize,
 }
 
-impl<'a> Rows<'a> {
-    pub fn new(bytes: &'a [u8]) -> Self {
-        let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
-        let mut rows = Self { bytes, at: 0, line: 1, separator: separator(bytes), max_cells: 1000 };
+impl<'a> TextRows<'a> {
+    pub fn new(text: &'a str) -> Self {
+        let bytes = text.as_bytes();
+        let mut rows =
+            Self { text, at: 0, line: 1, separator: separator(bytes), max_cells: MAX_COLUMNS };
         // A first line such as `sep=;` names the separator for spreadsheets.
         if let [b's', b'e', b'p', b'=', separator @ (b',' | b';' | b'\t'), b'\r' | b'\n', ..] =
             bytes
@@ -78,45 +88,57 @@ impl<'a> Rows<'a> {
         rows
     }
 
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Whether the next byte is `byte`, which must be ASCII.
+    fn is_next(&self, byte: u8) -> bool {
+        self.text.as_bytes().get(self.at) == Some(&byte)
+    }
+
     fn cell(&mut self) -> Cell<'a> {
-        let (line, start) = (self.line, self.at);
-        if self.bytes.get(start) != Some(&b'"') {
-            return Cell { bytes: Cow::Borrowed(self.plain()), line, fault: None };
+        let line = self.line;
+        if !self.is_next(b'"') {
+            return Cell { raw: Cow::Borrowed(self.plain()), line, fault: None };
         }
         self.at += 1;
-        let mut text: Cow<'a, [u8]> = Cow::Borrowed(&[]);
+        let mut text: Cow<'a, str> = Cow::Borrowed("");
         loop {
-            let rest = &self.bytes[self.at..];
-            let Some(quote) = memchr::memchr(b'"', rest) else {
-                self.at = self.bytes.len();
+            let rest = self.rest();
+            let Some(quote) = memchr::memchr(b'"', rest.as_bytes()) else {
+                self.at = self.text.len();
                 self.line += line_ends(rest);
-                return Cell { bytes: joined(text, rest), line, fault: Some(UNCLOSED) };
+                text += rest;
+                return Cell { raw: text, line, fault: Some(CellFault::Unclosed) };
             };
             self.line += line_ends(&rest[..quote]);
             self.at += quote + 1;
-            let doubled = self.bytes.get(self.at) == Some(&b'"');
-            text = joined(text, &rest[..quote + usize::from(doubled)]);
+            let doubled = self.is_next(b'"');
+            text += &rest[..quote + usize::from(doubled)];
             if !doubled {
                 break;
             }
             self.at += 1;
         }
         let trailing = self.plain();
-        let fault = (!trailing.is_empty()).then_some(TRAILING);
-        Cell { bytes: joined(text, trailing), line, fault }
+        let fault = (!trailing.is_empty()).then_some(CellFault::Trailing);
+        text += trailing;
+        Cell { raw: text, line, fault }
     }
 
     /// Reads up to the next separator or line end.
-    fn plain(&mut self) -> &'a [u8] {
-        let rest = &self.bytes[self.at..];
-        let end = memchr::memchr3(self.separator, b'\n', b'\r', rest).unwrap_or(rest.len());
-        self.at += end;
-        &rest[..end]
+    fn plain(&mut self) -> &'a str {
+        let rest = self.rest();
+        let end = memchr::memchr3(self.separator, b'\n', b'\r', rest.as_bytes());
+        let plain = &rest[..end.unwrap_or(rest.len())];
+        self.at += plain.len();
+        plain
     }
 
     /// Skips one line end, if there is one.
     fn line_end(&mut self) -> bool {
-        let length = match self.bytes.get(self.at..).unwrap_or_default() {
+        let length = match self.rest().as_bytes() {
             [b'\r', b'\n', ..] => 2,
             [b'\r' | b'\n', ..] => 1,
             _ => return false,
@@ -127,44 +149,30 @@ impl<'a> Rows<'a> {
     }
 }
 
-const UNCLOSED: &str = "the opening quote of this cell is never closed";
-const TRAILING: &str = "there is text after the closing quote; write a quote within a cell as \"\"";
+/// The most columns of a file, to bound the memory.
+pub(crate) const MAX_COLUMNS: usize = 1000;
 
-fn joined<'a>(text: Cow<'a, [u8]>, more: &'a [u8]) -> Cow<'a, [u8]> {
-    if text.is_empty() {
-        return Cow::Borrowed(more);
-    }
-    if more.is_empty() {
-        return text;
-    }
-    let mut text = text.into_owned();
-    text.extend_from_slice(more);
-    Cow::Owned(text)
-}
-
-impl<'a> Iterator for Rows<'a> {
+impl<'a> Iterator for TextRows<'a> {
     type Item = Row<'a>;
 
     fn next(&mut self) -> Option<Row<'a>> {
         loop {
             while self.line_end() {}
-            if self.at >= self.bytes.len() {
+            if self.at >= self.text.len() {
                 return None;
             }
-            let (line, start) = (self.line, self.at);
-            let mut row = Row { line, cells: Vec::new(), count: 0, raw: &[] };
+            let mut row = Row { line: self.line, cells: Vec::new(), count: 0 };
             loop {
                 let cell = self.cell();
                 row.count += 1;
                 if row.cells.len() < self.max_cells {
                     row.cells.push(cell);
                 }
-                if self.bytes.get(self.at) != Some(&self.separator) {
+                if !self.is_next(self.separator) {
                     break;
                 }
                 self.at += 1;
             }
-            row.raw = &self.bytes[start..self.at];
             if !row.is_blank() {
                 return Some(row);
             }
@@ -173,7 +181,8 @@ impl<'a> Iterator for Rows<'a> {
 }
 
 /// The number of line ends: `\n`, `\r\n` and a single `\r`.
-fn line_ends(bytes: &[u8]) -> u64 {
+pub(crate) fn line_ends(text: &str) -> u64 {
+    let bytes = text.as_bytes();
     let all = memchr::memchr2_iter(b'\n', b'\r', bytes);
     all.filter(|at| bytes[*at] == b'\n' || bytes.get(at + 1) != Some(&b'\n')).count() as u64
 }
@@ -205,10 +214,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Vec<(u64, Vec<String>)> {
-        let cells = |row: Row<'_>| {
-            row.cells.iter().map(|it| String::from_utf8_lossy(&it.bytes).into_owned()).collect()
-        };
-        Rows::new(text.as_bytes()).map(|row| (row.line, cells(row))).collect()
+        let cells = |row: Row<'_>| row.cells.iter().map(|it| it.raw.clone().into_owned()).collect();
+        TextRows::new(text).map(|row| (row.line, cells(row))).collect()
     }
 
     fn row(line: u64, cells: &[&str]) -> (u64, Vec<String>) {
@@ -217,13 +224,13 @@ mod tests {
 
     #[test]
     fn a_first_line_that_names_the_separator_is_not_a_row() {
-        for text in ["sep=;\r\nid;a,b\r\n", "\u{feff}sep=;\nid;a,b\n"] {
-            let mut rows = Rows::new(text.as_bytes());
+        for text in ["sep=;\r\nid;a,b\r\n", "sep=;\nid;a,b\n"] {
+            let mut rows = TextRows::new(text);
             assert_eq!(rows.separator, b';');
             let header = rows.next().unwrap();
             assert_eq!((header.line, header.count), (2, 2), "{text}");
         }
-        assert_eq!(Rows::new(b"sep=,x\n1,2\n").next().unwrap().line, 1);
+        assert_eq!(TextRows::new("sep=,x\n1,2\n").next().unwrap().line, 1);
     }
 
     #[test]
@@ -231,7 +238,7 @@ mod tests {
         let rows = [row(1, &["a", "b"]), row(2, &["x", "y\nz"]), row(4, &["\"", ""])];
         for text in [
             "a,b\nx,\"y\nz\"\n\"\"\"\",\n",
-            "\u{feff}a;b\nx;\"y\nz\"\n\"\"\"\";",
+            "a;b\nx;\"y\nz\"\n\"\"\"\";",
             "a\tb\nx\t\"y\nz\"\n\"\"\"\"\t\n\n\t\n",
         ] {
             assert_eq!(parse(text), rows, "{text:?}");
@@ -248,23 +255,12 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_byte_is_reported_with_line_and_character() {
-        let bytes = b"a,b\n1,\"x\ny\xC3\xA4\xE4z\"\n";
-        let row = Rows::new(bytes).nth(1).unwrap();
-        let (line, what) = row.cells[1].text().unwrap_err();
-        assert_eq!(line, 3);
-        assert_eq!(
-            what,
-            "byte 0xE4, character 5 of the cell, is not UTF-8; save the file as UTF-8"
-        );
-    }
-
-    #[test]
     fn an_unclosed_quote_is_reported_at_its_beginning() {
-        let row = Rows::new(b"a,b\n1,\"x\n2,y\n").nth(1).unwrap();
-        assert_eq!(row.cells[1].text().unwrap_err(), (2, UNCLOSED.to_owned()));
-        let row = Rows::new(b"\"a\"b,c").next().unwrap();
-        assert_eq!(row.cells[0].text().unwrap_err(), (1, TRAILING.to_owned()));
+        let row = TextRows::new("a,b\n1,\"x\n2,y\n").nth(1).unwrap();
+        let fault = |fault: CellFault| fault.message().to_owned();
+        assert_eq!(row.cells[1].text().unwrap_err(), (2, fault(CellFault::Unclosed)));
+        let row = TextRows::new("\"a\"b,c").next().unwrap();
+        assert_eq!(row.cells[0].text().unwrap_err(), (1, fault(CellFault::Trailing)));
     }
 
     proptest! {
@@ -288,8 +284,8 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_rows_or_faults(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            for row in Rows::new(&bytes) {
+        fn any_text_is_rows_or_faults(text in "[a,;\t\"\r\n é€]{0,40}") {
+            for row in TextRows::new(&text) {
                 prop_assert!(row.cells.len() <= row.count);
                 row.cells.iter().for_each(|cell| drop(cell.text()));
             }

@@ -9,19 +9,23 @@
 
 mod cells;
 mod columns;
+mod encoding;
 mod pairs;
 mod problem;
 pub mod read;
 pub mod rejected;
 mod rows;
+mod source;
 mod values;
 pub mod write;
 
+pub use encoding::{DecodedText, EncodingProblem, TextEncoding};
 pub use pairs::pairs;
 pub use problem::{CsvProblem, CsvProblems};
-pub use read::{CsvInput, CsvRecords, read};
+pub use read::{CsvInput, CsvRecords, read, read_rows};
 pub use rejected::rejected;
 pub use rows::ExportContext;
+pub use source::RowSource;
 
 use crate::model::{Field, Resource, Role, Verb};
 
@@ -59,6 +63,16 @@ impl CsvKind {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().find(|kind| kind.name() == name)
+    }
+
+    /// The kind that a title such as `campaigns.autumn.csv` or `QR codes` names: by its part before
+    /// the first dot, in upper or lower case, with `_`, `-` or blanks between its words.
+    ///
+    /// # Errors
+    /// That part, if it names no kind.
+    pub fn of_title(title: &str) -> Result<Self, String> {
+        let word = title.split('.').next().unwrap_or_default().trim().to_lowercase();
+        Self::from_name(&word.replace(['-', ' '], "_")).ok_or(word)
     }
 
     /// The resource whose records the rows change.

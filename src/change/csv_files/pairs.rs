@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::change::csv_files::cells::{Cell, Rows};
+use crate::change::csv_files::cells::Cell;
+use crate::change::csv_files::source::RowSource;
 use crate::change::csv_files::{CsvProblem, CsvProblems};
 
 const COLUMNS: [&str; 2] = ["from", "to"];
@@ -21,7 +22,8 @@ pub fn pairs(name: &str, bytes: &[u8]) -> Result<BTreeMap<i64, i64>, CsvProblems
             what: what.to_owned(),
         });
     };
-    let mut rows = Rows::new(bytes);
+    let source = RowSource::of_csv(bytes, None).map_err(|problem| problem.of_file(name))?;
+    let mut rows = source.rows();
     let header = rows.next().map(|row| {
         let cells = row.cells.iter();
         cells.map(|cell| cell.text().unwrap_or_default().trim().to_lowercase()).collect::<Vec<_>>()

@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 
-use crate::change::csv_files::cells::{Row, Rows};
+use crate::change::csv_files::cells::Row;
 use crate::change::csv_files::columns::{self, CsvHeader};
 use crate::change::csv_files::problem::Findings;
 use crate::change::csv_files::rows::{self, ExportContext, FileContext};
-use crate::change::csv_files::{CsvKind, CsvProblems};
-use crate::change::desired::{CampaignLink, DesiredRecord, RecordRef};
+use crate::change::csv_files::source::{RowSource, Rows};
+use crate::change::csv_files::{CsvKind, CsvProblem, CsvProblems};
+use crate::change::desired::{
+    CampaignLink, DesiredRecord, DesiredState, RecordRef, SourceLocation,
+};
 use crate::model::natural_key::fold_case;
 use crate::model::{FieldValue, NaturalKey, Resource};
 
@@ -27,12 +30,14 @@ pub struct CsvInput {
     pub records: CsvRecords,
     /// Possible mistakes.
     pub warnings: CsvProblems,
+    /// Remarks on how the file was read.
+    pub notes: Vec<String>,
 }
 
 /// The most rows of a file, to bound the memory.
 const MAX_ROWS: usize = 1_000_000;
 
-/// Reads a CSV file. `name` is the file's name in messages.
+/// Reads a CSV file in the encoding that its bytes show. `name` is the file's name in messages.
 ///
 /// # Errors
 /// All mistakes in the file.
@@ -42,17 +47,34 @@ pub fn read(
     bytes: &[u8],
     known: ExportContext<'_>,
 ) -> Result<CsvInput, CsvProblems> {
+    let source = RowSource::of_csv(bytes, None).map_err(|problem| problem.of_file(name))?;
+    read_rows(csv_kind, name, &source, known)
+}
+
+/// Reads the rows of `source`. `name` is its name in messages.
+///
+/// # Errors
+/// All mistakes in the rows.
+pub fn read_rows(
+    csv_kind: CsvKind,
+    name: &str,
+    source: &RowSource<'_>,
+    known: ExportContext<'_>,
+) -> Result<CsvInput, CsvProblems> {
     let mut findings = Findings {
         file: name,
         misnamed: false,
         problems: CsvProblems::default(),
         warnings: CsvProblems::default(),
     };
-    if let Some(what) = foreign_format(bytes) {
-        findings.problem(None, None, what);
+    // The service itself may have such characters; then they are in an export too.
+    let is_export = known.untouched || known.base.is_some();
+    if let Some(line) = source.line_of_nul().filter(|_| !is_export) {
+        let what = "the line has a NUL character, so the file is not text";
+        findings.problem(Some(line), None, what);
         return Err(findings.problems);
     }
-    let mut lines = Rows::new(bytes);
+    let mut lines = source.rows();
     let Some(header) = lines.next() else {
         let header = csv_kind.template().join(",");
         findings.problem(None, None, format!("the file is empty; its first line must be {header}"));
@@ -68,7 +90,7 @@ pub fn read(
         findings.problem(Some(line), Some(&column), what);
     }
     let Some(columns) = columns else { return Err(findings.problems) };
-    lines.max_cells = columns.len();
+    lines.limit(columns.len());
     let context = FileContext { kind: csv_kind, columns: &columns, known };
     let records = match csv_kind {
         CsvKind::Resource(resource) => {
@@ -77,7 +99,12 @@ pub fn read(
                 desired.extend(rows::desired_record(&context, resource, row, findings));
                 desired.len()
             });
-            duplicates(resource, &desired, &mut findings);
+            if resource == Resource::Account && desired.len() > 1 {
+                let line = desired[1].source.as_ref().and_then(|source| source.line);
+                findings.problem(line, None, "this file must have only one row");
+            } else {
+                duplicates(resource, &desired, &mut |it| findings.problems.push(it.problem()));
+            }
             CsvRecords::Of(resource, desired)
         }
         CsvKind::CampaignLinks => {
@@ -86,12 +113,13 @@ pub fn read(
                 links.extend(rows::link(&context, row, findings));
                 links.len()
             });
-            duplicate_links(&links, &mut findings);
+            duplicate_links(&links, &mut |it| findings.problems.push(it.problem()));
             CsvRecords::Links(links)
         }
     };
     let Findings { problems, warnings, .. } = findings;
-    if problems.is_empty() { Ok(CsvInput { records, warnings }) } else { Err(problems) }
+    let notes = Vec::new();
+    if problems.is_empty() { Ok(CsvInput { records, warnings, notes }) } else { Err(problems) }
 }
 
 /// Passes each row with the right number of cells to `take`, which returns the number of rows so
@@ -104,7 +132,7 @@ fn for_each_row(
 ) {
     for row in lines {
         if let Some(what) = wrong_cell_count(context.columns, &row) {
-            let open = row.cells.iter().find_map(|cell| Some((cell.line, cell.fault?)));
+            let open = row.cells.iter().find_map(|cell| Some((cell.line, cell.fault?.message())));
             let (line, what) = open.map_or((row.line, what), |(line, it)| (line, it.to_owned()));
             findings.problem(Some(line), None, what);
         } else if take(&row, findings) >= MAX_ROWS {
@@ -126,39 +154,73 @@ fn wrong_cell_count(columns: &[CsvHeader], row: &Row<'_>) -> Option<String> {
     })
 }
 
-/// A message if the bytes are clearly in another format.
-fn foreign_format(bytes: &[u8]) -> Option<String> {
-    match bytes {
-        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => {
-            Some("the file is UTF-16; save it as CSV in UTF-8".to_owned())
-        }
-        [b'P', b'K', 3, 4, ..] => Some("the file is a spreadsheet; save it as CSV".to_owned()),
-        _ => None,
+/// Two rows for the same record.
+struct Duplicate<'a> {
+    row: Option<&'a SourceLocation>,
+    first: Option<&'a SourceLocation>,
+    column: Option<String>,
+    /// The id or name of the record.
+    subject: String,
+}
+
+impl Duplicate<'_> {
+    fn is_in_one_file(&self) -> bool {
+        self.row.map(|row| &row.file) == self.first.map(|first| &first.file)
     }
+
+    /// The mistake of the second row.
+    fn problem(&self) -> CsvProblem {
+        let first = match self.first {
+            Some(first) if !self.is_in_one_file() => first.to_string(),
+            first => {
+                let line = first.and_then(|first| first.line);
+                format!("line {}", line.map_or_else(|| "?".to_owned(), |line| line.to_string()))
+            }
+        };
+        CsvProblem {
+            file: self.row.map(|row| row.file.clone()).unwrap_or_default(),
+            line: self.row.and_then(|row| row.line),
+            column: self.column.clone(),
+            what: format!("{} is already in {first}", self.subject),
+        }
+    }
+}
+
+/// The mistakes of rows for the same record in different files. [`read_rows`] reports those in one
+/// file.
+#[must_use]
+pub fn duplicates_between_files(desired: &DesiredState) -> CsvProblems {
+    let mut problems = CsvProblems::default();
+    let mut report = |duplicate: &Duplicate<'_>| {
+        if !duplicate.is_in_one_file() {
+            problems.push(duplicate.problem());
+        }
+    };
+    for (resource, wanted) in &desired.resources {
+        duplicates(*resource, &wanted.records, &mut report);
+    }
+    duplicate_links(&desired.campaign_links, &mut report);
+    problems
 }
 
 /// Reports rows for the same record. Several rows with ids may have the same name, if the records
 /// exist; a row without an id must be unique.
-fn duplicates(resource: Resource, desired: &[DesiredRecord], findings: &mut Findings<'_>) {
+fn duplicates(
+    resource: Resource,
+    desired: &[DesiredRecord],
+    report: &mut impl FnMut(&Duplicate<'_>),
+) {
     let mut ids = HashMap::new();
     let mut names: HashMap<NaturalKey, &DesiredRecord> = HashMap::new();
     for row in desired {
-        let line = line(row);
-        if resource == Resource::Account && desired.first().is_some_and(|first| first != row) {
-            findings.problem(line, None, "this file must have only one row");
-            return;
-        }
         if let Some(id) = row.id {
             let kind = row.value(resource, "type").map(FieldValue::cell);
             let kind = kind.filter(|_| resource == Resource::ChannelItems);
-            if let Some(first) =
-                ids.insert((row.channel.as_ref().map(record_ref_key), kind, id), line)
-            {
-                findings.problem(
-                    line,
-                    Some("id"),
-                    format!("{id} is already in line {}", line_text(first)),
-                );
+            let key = (row.channel.as_ref().map(record_ref_key), kind, id);
+            if let Some(first) = ids.insert(key, row) {
+                let (row, first) = (row.source.as_ref(), first.source.as_ref());
+                let (column, subject) = (Some("id".to_owned()), id.to_string());
+                report(&Duplicate { row, first, column, subject });
             }
         }
         let Some(key) = row.natural_key(resource) else { continue };
@@ -166,21 +228,21 @@ fn duplicates(resource: Resource, desired: &[DesiredRecord], findings: &mut Find
         if let Some(first) = names.insert(key, row)
             && (first.id.is_none() || row.id.is_none())
         {
-            let column = resource.spec().natural_key.join("+");
-            let at = line_text(self::line(first));
-            let what = format!("`{}` is already in line {at}", columns::short(&text));
-            findings.problem(line, Some(&column), what);
+            let (row, first) = (row.source.as_ref(), first.source.as_ref());
+            let column = Some(resource.spec().natural_key.join("+"));
+            let subject = format!("`{}`", columns::short(&text));
+            report(&Duplicate { row, first, column, subject });
         }
     }
 }
 
-fn duplicate_links(links: &[CampaignLink], findings: &mut Findings<'_>) {
+fn duplicate_links(links: &[CampaignLink], report: &mut impl FnMut(&Duplicate<'_>)) {
     let mut seen = HashMap::new();
     for link in links {
-        let line = link.source.as_ref().and_then(|source| source.line);
-        if let Some(first) = seen.insert((record_ref_key(&link.campaign), link.link), line) {
-            let what = format!("link {} is already in line {}", link.link, line_text(first));
-            findings.problem(line, None, what);
+        if let Some(first) = seen.insert((record_ref_key(&link.campaign), link.link), link) {
+            let (row, first) = (link.source.as_ref(), first.source.as_ref());
+            let subject = format!("link {}", link.link);
+            report(&Duplicate { row, first, column: None, subject });
         }
     }
 }
@@ -190,12 +252,4 @@ fn record_ref_key(record_ref: &RecordRef) -> (Option<i64>, String) {
         RecordRef::Id(id) => (Some(*id), String::new()),
         RecordRef::Name(name) => (None, fold_case(name)),
     }
-}
-
-fn line(row: &DesiredRecord) -> Option<u64> {
-    row.source.as_ref().and_then(|source| source.line)
-}
-
-fn line_text(line: Option<u64>) -> String {
-    line.map_or_else(|| "?".to_owned(), |line| line.to_string())
 }

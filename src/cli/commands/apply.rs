@@ -19,9 +19,10 @@ Examples:
   linkvault apply sheets --to main --yes --fail-fast
   linkvault apply account.csv --resource account --to main")]
 pub struct Args {
-    /// The input: a CSV file, an exported folder or file, ACCOUNT@REF, or a saved plan
+    /// The input: CSV files, workbooks, folders of them, an exported folder or file, ACCOUNT@REF, or a
+    /// saved plan
     #[arg(value_name = "REF|PLAN.json", required_unless_present_any = ["set_password", "password_file"])]
-    pub reference: Option<String>,
+    pub inputs: Vec<String>,
     /// The account to change
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
@@ -53,7 +54,10 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     if let Some(password) = &password {
         app.env.redact_password(password);
     }
-    let input = args.reference.clone().map_or(ApplyInput::Password, ApplyInput::PlanOrState);
+    let input = match args.inputs.as_slice() {
+        [] => ApplyInput::Password,
+        inputs => ApplyInput::PlanOrState(inputs.to_vec()),
+    };
     let request = ApplyRequest {
         account: &account,
         command: "apply",

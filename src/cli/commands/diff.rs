@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::change::csv_files::CsvKind;
+use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::change::diff::{ChangeKind, CounterChange, RecordChange};
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, CommandResult, Escaped, Exit, Paint, values};
@@ -36,6 +36,9 @@ pub struct Args {
     /// The resource of a CSV file whose name is not that of a resource
     #[arg(long, value_name = "RESOURCE", value_parser = values::sheet())]
     pub resource: Option<CsvKind>,
+    /// The encoding of CSV files, such as windows-1252; default: found from their bytes
+    #[arg(long, value_name = "LABEL", value_parser = values::encoding)]
+    pub encoding: Option<TextEncoding>,
     /// Exit with code 2 if there are changes
     #[arg(long)]
     pub detailed_exitcode: bool,
@@ -55,6 +58,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         only: &args.only,
         skip: &args.skip,
         resource: args.resource,
+        encoding: args.encoding,
         limits: args.bounds.limits(),
     };
     let report = compare(&app.env, &request)?;

@@ -1,4 +1,4 @@
-//! `linkvault import`: creates and changes records from a CSV file.
+//! `linkvault import`: creates and changes records from files.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,21 @@ use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, Exit};
 use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
 
-/// Create and change records from a CSV file
+/// Create and change records from CSV files and workbooks
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   linkvault template campaigns > campaigns.csv
   linkvault import campaigns.csv --to main -n    print the plan only
   linkvault import campaigns.csv --to main
+  linkvault import channels.csv channel_items.csv --to main
+  linkvault import spring --to main              the files of a folder
+  linkvault import spring.xlsx --to main         the sheets of a workbook
   linkvault import list.csv --resource channels --to main")]
 pub struct Args {
-    /// The file; its name gives the resource unless --resource does
-    #[arg(value_name = "FILE.csv")]
-    pub file: PathBuf,
+    /// Files and folders; a file's or sheet's name gives the resource unless --resource does
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
     /// The account
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
@@ -35,7 +38,7 @@ pub struct Args {
     pub bounds: SessionArgs,
 }
 
-/// Applies the file.
+/// Applies the files.
 ///
 /// # Errors
 /// As [`apply`].
@@ -44,7 +47,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let request = ApplyRequest {
         account: &account,
         command: "import",
-        input: ApplyInput::File(args.file.clone()),
+        input: ApplyInput::Files(args.files.clone()),
         options: args.policy.input(),
         policy: args.policy.policy(),
         password: None,

@@ -16,9 +16,9 @@ Examples:
   linkvault plan main@2026-11-01 --to main   back to that day
   linkvault plan sheets --to main --form markdown > plan.md")]
 pub struct Args {
-    /// The input: a CSV file, an exported folder or file, or ACCOUNT@REF
-    #[arg(value_name = "REF")]
-    pub reference: String,
+    /// The input: CSV files, workbooks, folders of them, an exported folder or file, or ACCOUNT@REF
+    #[arg(value_name = "REF", required = true)]
+    pub inputs: Vec<String>,
     /// The account to plan for
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
@@ -50,7 +50,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
     let request = PlanRequest {
         account: &account,
-        input: &args.reference,
+        input: &args.inputs,
         options: args.policy.input(),
         policy: args.policy.policy(),
         max_staleness: args.staleness.max_staleness,

@@ -14,9 +14,10 @@ Examples:
   linkvault rehearse sheets --to main --cap campaigns=50,channels=10
   linkvault rehearse main@2026-11-01 --to main --json")]
 pub struct Args {
-    /// The input: a CSV file, an exported folder or file, ACCOUNT@REF, or a saved plan
-    #[arg(value_name = "REF|PLAN.json")]
-    pub reference: String,
+    /// The input: CSV files, workbooks, folders of them, an exported folder or file, ACCOUNT@REF, or a
+    /// saved plan
+    #[arg(value_name = "REF|PLAN.json", required = true)]
+    pub inputs: Vec<String>,
     /// The account whose newest snapshot is the copy
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
@@ -54,7 +55,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let (caps, behaviour) = (args.caps.clone(), args.behaviour.clone());
     let request = RehearseRequest {
         account: &account,
-        input: &args.reference,
+        input: &args.inputs,
         options: args.policy.input(),
         policy: args.policy.policy(),
         assumptions: RehearsalAssumptions { caps, behaviour },

@@ -1,0 +1,429 @@
+//! Reads files as desired input: CSV files, folders of them, folders that `export` wrote, and JSON
+//! exports.
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::desired_input::{DesiredInput, InputOwner, UntouchedTable};
+use super::{Env, NextStep, OpError, OpErrorKind};
+use crate::apply::deleted_since;
+use crate::change::csv_files::{
+    self, CsvKind, CsvProblems, CsvRecords, ExportContext, RowSource, TextEncoding,
+};
+use crate::change::desired::{DesiredState, RecordIds};
+use crate::change::export::{self, ExportContent, MANIFEST, Manifest};
+use crate::config::AccountConfig;
+use crate::files::open_named;
+use crate::format;
+use crate::model::{Resource, State};
+use crate::suggest::suggest;
+use crate::vault::Vault;
+
+/// How files are read.
+#[derive(Debug, Clone, Default)]
+pub struct FileOptions {
+    /// The content of CSV files whose names do not show it.
+    pub resource: Option<CsvKind>,
+    /// The encoding of CSV files; the one that their bytes show if `None`.
+    pub encoding: Option<TextEncoding>,
+    /// The resources to read from folders and exports.
+    pub which: Vec<Resource>,
+}
+
+/// The account from which a folder was exported, if it is configured.
+///
+/// # Errors
+/// If the folder's manifest cannot be read, or the configuration has mistakes.
+pub fn exporting_account(env: &Env, path: &Path) -> Result<Option<AccountConfig>, OpError> {
+    if !path.join(MANIFEST).is_file() {
+        return Ok(None);
+    }
+    let manifest = manifest(path)?;
+    Ok(env.config()?.account(&manifest.account).ok())
+}
+
+/// Reads files and folders as one input. The state from which a folder was exported is looked up in
+/// the vault of `account`.
+///
+/// # Errors
+/// If one does not exist or cannot be read; with all mistakes in CSV files.
+pub fn read_files(
+    paths: &[PathBuf],
+    how: &FileOptions,
+    account: Option<&AccountConfig>,
+) -> Result<DesiredInput, OpError> {
+    let mut reader = FileReader {
+        how,
+        account,
+        read: DesiredInput { name: name_of(paths), ..DesiredInput::default() },
+        tables: Vec::new(),
+        whole: BTreeSet::new(),
+    };
+    for path in paths {
+        if path.is_dir() {
+            reader.folder(path)?;
+        } else if is_json(path) && paths.len() > 1 {
+            let message = format!("cannot combine {}, a JSON file, with others", path.display());
+            return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::ReadAlone));
+        } else if is_json(path) {
+            reader.json(path)?;
+        } else {
+            reader.file(path)?;
+        }
+    }
+    reader.finish()
+}
+
+/// The name of an input in messages and in the journal.
+fn name_of(paths: &[PathBuf]) -> String {
+    let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+    format::list(&names, MOST_NAMED)
+}
+
+fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"))
+}
+
+/// A table of an input: a CSV file.
+struct InputTable {
+    /// Its name in messages: the path of the file.
+    name: String,
+    kind: CsvKind,
+    bytes: Vec<u8>,
+    /// Whether it is unedited since its export.
+    untouched: bool,
+}
+
+/// Reads files as one input.
+struct FileReader<'a> {
+    how: &'a FileOptions,
+    account: Option<&'a AccountConfig>,
+    read: DesiredInput,
+    tables: Vec<InputTable>,
+    /// The resources of which the tables have all desired records.
+    whole: BTreeSet<Resource>,
+}
+
+impl FileReader<'_> {
+    fn json(&mut self, path: &Path) -> Result<(), OpError> {
+        let (name, bytes) = (path.display().to_string(), bytes(path)?);
+        let state = export::records(&bytes).map_err(|error| {
+            OpError::new(OpErrorKind::Failed, format_args!("{name}: {error}"))
+                .next(NextStep::UseExportedJson)
+        })?;
+        let state = only(state, &self.how.which);
+        self.read.desired = DesiredState::of_state(&state, &name);
+        let account = export::account(&bytes);
+        let other = account.filter(|it| self.account.is_some_and(|of| of.name != *it));
+        self.read.of = other.map(|name| InputOwner { name, identity: None });
+        self.read.state = Some(state);
+        self.read.exported = true;
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path) -> Result<(), OpError> {
+        let bytes = bytes(path)?;
+        let kind = match self.how.resource {
+            Some(kind) => kind,
+            None => named_kind(path)?,
+        };
+        self.table(path, kind, bytes, false);
+        Ok(())
+    }
+
+    fn table(&mut self, path: &Path, kind: CsvKind, bytes: Vec<u8>, untouched: bool) {
+        let name = path.display().to_string();
+        if self.tables.iter().any(|table| table.name == name) {
+            // The file is also in a folder that is read.
+            return;
+        }
+        self.tables.push(InputTable { name, kind, bytes, untouched });
+    }
+
+    fn folder(&mut self, folder: &Path) -> Result<(), OpError> {
+        let name = folder.display();
+        if self.how.resource.is_some() {
+            let message = format!("cannot read {name} as one resource: it is a folder");
+            return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::OmitResource));
+        }
+        if folder.join(MANIFEST).exists() {
+            if self.read.exported {
+                let message = format!("cannot combine {name} with another exported folder");
+                return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::ReadAlone));
+            }
+            return self.exported(folder);
+        }
+        if self.others(folder, &[], true)? {
+            return Ok(());
+        }
+        let message = format!("cannot read {name}: no file in it is named after a resource");
+        Err(OpError::new(OpErrorKind::NotFound, message).next(NextStep::NameFilesByResource))
+    }
+
+    /// Reads the files of a folder besides `known` whose names show their resources, and notes that
+    /// the others are ignored; all of them without `read`. Returns whether there was a file to read.
+    fn others(&mut self, folder: &Path, known: &[&str], read: bool) -> Result<bool, OpError> {
+        let unreadable = |error: std::io::Error| {
+            let message = format!("cannot read {}: {error}", folder.display());
+            OpError::new(OpErrorKind::Failed, message)
+        };
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+            names.push(entry.map_err(unreadable)?.file_name());
+        }
+        names.sort();
+        let (mut ignored, mut any) = (Vec::new(), false);
+        for name in names {
+            let path = folder.join(&name);
+            let name = name.to_string_lossy();
+            if known.contains(&&*name) {
+                continue;
+            }
+            match kind_in_folder(&name).filter(|_| read && path.is_file()) {
+                Some(kind) => {
+                    any = true;
+                    if self.how.which.contains(&kind.resource()) {
+                        self.table(&path, kind, bytes(&path)?, false);
+                    }
+                }
+                None => ignored.push(name.into_owned()),
+            }
+        }
+        if !ignored.is_empty() {
+            let names = format::list(&ignored, MOST_NAMED);
+            self.read.notes.push(format!("{}: ignored {names}", folder.display()));
+        }
+        Ok(any)
+    }
+
+    fn exported(&mut self, folder: &Path) -> Result<(), OpError> {
+        let manifest = manifest(folder)?;
+        let begin = self.tables.len();
+        let mut state = None;
+        for file in &manifest.files {
+            let path = folder.join(&file.file);
+            let resource = match file.content {
+                ExportContent::Csv(kind) => Some(kind.resource()),
+                ExportContent::Records => None,
+            };
+            if resource.is_some_and(|it| !self.how.which.contains(&it)) {
+                continue;
+            }
+            if !path.exists() {
+                let gone = path.display();
+                self.read.warnings.push(format!("{gone} is gone; what it held is left alone"));
+                continue;
+            }
+            let bytes = bytes(&path)?;
+            let untouched = file.is_untouched(&bytes);
+            if untouched {
+                let (name, content) = (path.display().to_string(), file.content);
+                self.read.untouched.push(UntouchedTable { name, content });
+            }
+            match file.content {
+                ExportContent::Csv(kind) => {
+                    if kind != CsvKind::CampaignLinks {
+                        self.whole.insert(kind.resource());
+                    }
+                    self.table(&path, kind, bytes, untouched);
+                }
+                ExportContent::Records => {
+                    let told = |error| {
+                        let message = format!("{}: {error}", path.display());
+                        OpError::new(OpErrorKind::Failed, message)
+                            .next(NextStep::FixInputOrExportAgain)
+                    };
+                    let records = export::records(&bytes).map_err(told)?;
+                    state = Some((path, only(records, &self.how.which)));
+                }
+            }
+        }
+        let mut known = vec![MANIFEST];
+        known.extend(manifest.files.iter().map(|file| file.file.as_str()));
+        // A JSON export has all records, so no CSV files are added to it.
+        self.others(folder, &known, state.is_none())?;
+        let spoken: Vec<_> = match &state {
+            Some((_, state)) => state.iter().map(|(resource, _)| resource).collect(),
+            None => self.tables[begin..].iter().map(|table| table.kind.resource()).collect(),
+        };
+        self.read.exported = true;
+        let mut deleted = RecordIds::new();
+        match base(&manifest, self.account, &spoken)? {
+            Ok((base, since)) => {
+                self.read.base = Some(base);
+                deleted = since;
+            }
+            Err(why) => {
+                self.read.warnings.push(why);
+                let is_other = self.account.is_some_and(|it| it.name != manifest.account);
+                let name = Some(manifest.account).filter(|_| is_other);
+                self.read.of = name.map(|name| InputOwner { name, identity: None });
+            }
+        }
+        if let Some((path, state)) = state {
+            self.read.desired = DesiredState::of_state(&state, &path.display().to_string());
+            self.read.desired.recreate_missing = false;
+            self.read.state = Some(state);
+        }
+        self.read.desired.deleted = deleted;
+        Ok(())
+    }
+
+    /// Reads the rows of all tables.
+    fn finish(self) -> Result<DesiredInput, OpError> {
+        let Self { how, mut read, tables, whole, .. } = self;
+        let (mut problems, mut warnings) = (CsvProblems::default(), CsvProblems::default());
+        let mut next = NextStep::FixInput;
+        for InputTable { name, kind, bytes, untouched } in tables {
+            let source = match RowSource::of_csv(&bytes, how.encoding) {
+                Ok(source) => source,
+                Err(problem) => {
+                    problems.append(problem.of_file(&name));
+                    next = NextStep::FixEncoding;
+                    continue;
+                }
+            };
+            if let Some(encoding) = source.found_encoding().filter(|_| how.encoding.is_none()) {
+                read.encodings.push(format!("{name}: read as {encoding}"));
+            }
+            let known = ExportContext { base: read.base.as_ref(), untouched };
+            match csv_files::read_rows(kind, &name, &source, known) {
+                Err(wrong) => problems.append(wrong),
+                Ok(input) => {
+                    warnings.append(input.warnings);
+                    read.notes.extend(input.notes);
+                    match input.records {
+                        CsvRecords::Links(mut links) => {
+                            read.desired.campaign_links.append(&mut links);
+                        }
+                        CsvRecords::Of(resource, mut records) => {
+                            let wanted = read.desired.resources.entry(resource).or_default();
+                            wanted.records.append(&mut records);
+                            wanted.is_complete = whole.contains(&resource);
+                        }
+                    }
+                }
+            }
+        }
+        problems.append(csv_files::read::duplicates_between_files(&read.desired));
+        if !problems.is_empty() {
+            let message = match problems.count() {
+                1 => format!("{} has a mistake", read.name),
+                many => format!("{} has {many} mistakes", read.name),
+            };
+            let lines = problems.lines();
+            return Err(OpError::new(OpErrorKind::Failed, message).details(lines).next(next));
+        }
+        read.warnings.extend(warnings.lines());
+        Ok(read)
+    }
+}
+
+/// The most files that a message names.
+const MOST_NAMED: usize = 5;
+
+fn only(state: State, which: &[Resource]) -> State {
+    let mut left = State::default().with_sent(state.sent.clone());
+    for (resource, records) in state.iter().filter(|(it, _)| which.contains(it)) {
+        left.resource_mut(resource).clone_from(records);
+    }
+    left
+}
+
+/// The content of a CSV file that a user names, by its name.
+fn named_kind(path: &Path) -> Result<CsvKind, OpError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    match CsvKind::of_title(&name) {
+        Ok(CsvKind::Resource(Resource::Account)) => {
+            let message = format!("{} is for the account's own record", path.display());
+            Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameAccountResource))
+        }
+        Ok(kind) => Ok(kind),
+        Err(word) => {
+            let message = format!(
+                "cannot read {}: its name does not say which resource it holds",
+                path.display()
+            );
+            let nearest = suggest(&word, CsvKind::all().map(CsvKind::name));
+            Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameResource { nearest }))
+        }
+    }
+}
+
+/// The content of a file in a folder, by its name. `None` if it is not read: the account's own
+/// record, rejected rows, which repeat rows of another file, and temporary files of spreadsheets.
+fn kind_in_folder(name: &str) -> Option<CsvKind> {
+    let lower = name.to_lowercase();
+    let is_csv = lower.ends_with(".csv") && !lower.ends_with(".rejected.csv");
+    let kind = CsvKind::of_title(name).ok().filter(|_| is_csv)?;
+    (kind != CsvKind::Resource(Resource::Account)).then_some(kind)
+}
+
+fn manifest(folder: &Path) -> Result<Manifest, OpError> {
+    let path = folder.join(MANIFEST);
+    Manifest::read(&bytes(&path)?).map_err(|error| {
+        OpError::new(OpErrorKind::Failed, format_args!("{}: {error}", path.display()))
+            .next(NextStep::ExportAgain)
+    })
+}
+
+/// The state from which an export was made and the records deleted since, or a message why they are
+/// unknown.
+fn base(
+    manifest: &Manifest,
+    account: Option<&AccountConfig>,
+    which: &[Resource],
+) -> Result<Result<(State, RecordIds), String>, OpError> {
+    let every = "every cell counts as edited";
+    let other = || format!("the export is of `{}`, so {every}", manifest.account);
+    let Some(account) = account else { return Ok(Err(other())) };
+    let (Some(number), Some(digest)) = (manifest.snapshot, &manifest.digest) else {
+        return Ok(Err(format!("the export is of {}, no snapshot, so {every}", manifest.state)));
+    };
+    // The account may have another name since; the digest identifies the snapshot.
+    let gone = match manifest.account == account.name {
+        true => format!("snapshot #{number} of the export is not in the vault, so {every}"),
+        false => other(),
+    };
+    let Some(mut vault) = Vault::open_if_there(&account.vault)? else { return Ok(Err(gone)) };
+    let found = vault.snapshots()?.into_iter().find(|it| it.number == number);
+    if found.is_none_or(|it| it.digest.as_ref() != Some(digest)) {
+        return Ok(Err(gone));
+    }
+    let deleted = deleted_since(&vault, number)?;
+    Ok(Ok((vault.state(number, which)?, deleted)))
+}
+
+/// The largest file that is read, in bytes.
+const LARGEST: u64 = 256 << 20;
+
+/// The bytes of a file of at most 256 MiB.
+///
+/// # Errors
+/// If it does not exist, is not a regular file, is larger, or cannot be read.
+pub fn bytes(path: &Path) -> Result<Vec<u8>, OpError> {
+    let shown = path.display();
+    let unreadable = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            OpError::new(OpErrorKind::NotFound, format_args!("there is no file {shown}"))
+        }
+        _ => OpError::new(OpErrorKind::Failed, format_args!("{shown} cannot be read: {error}")),
+    };
+    let found = std::fs::metadata(path).map_err(unreadable)?;
+    if !found.is_file() {
+        return Err(OpError::new(OpErrorKind::Failed, format_args!("{shown} is no file")));
+    }
+    let too_large = || {
+        let most = LARGEST >> 20;
+        OpError::new(OpErrorKind::Failed, format_args!("{shown} is larger than {most} MiB"))
+            .next(NextStep::SplitFile)
+    };
+    if found.len() > LARGEST {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    let file = open_named(path).map_err(unreadable)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
+}

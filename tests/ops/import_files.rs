@@ -1,0 +1,141 @@
+//! `import` of files in other encodings, of folders and of several files.
+
+use crate::support::{LiveService, TestEnvironment};
+
+fn live() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    (environment, service)
+}
+
+fn write(environment: &TestEnvironment, name: &str, bytes: &[u8]) {
+    let path = environment.path(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+const GUESSED: &str = "channels.csv: read as Windows-1252; --encoding names another\n";
+
+#[test]
+fn a_file_of_a_western_spreadsheet_is_read_and_named() {
+    let (environment, service) = live();
+    write(&environment, "channels.csv", b"name;color\r\nB\xE4ren \x80;#aabbcc\r\n");
+    let import = ["import", "channels.csv", "--to", "main", "--yes"];
+    environment.run(&import).succeeds().says_among(GUESSED);
+    let named = |name: &str| service.inside().store().channels.iter().any(|it| it.1.name == name);
+    assert!(named("Bären €"));
+    let quiet = environment.run(&[&import[..], &["-q"]].concat()).succeeds();
+    assert!(!quiet.stderr().contains("Windows"), "{}", quiet.stderr());
+    let chosen = [&import[..], &["--encoding", "iso-8859-5"]].concat();
+    let ran = environment.run(&chosen).succeeds();
+    assert!(!ran.stderr().contains("read as"), "{}", ran.stderr());
+    assert!(named("Bфren \u{80}"));
+    let text: Vec<u8> =
+        "name\tcolor\nŁódź\t#aabbcc\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    write(&environment, "channels.csv", &[&b"\xFF\xFE"[..], &text].concat());
+    environment.run(&import).succeeds().says_among("channels.csv: read as UTF-16LE");
+    assert!(named("Łódź"));
+}
+
+#[test]
+fn a_wrong_encoding_is_one_mistake_and_nothing_is_sent() {
+    let (environment, service) = live();
+    let import = ["import", "channels.csv", "--to", "main", "--yes"];
+    write(&environment, "channels.csv", b"name\nB\xC3\xA4r\nB\xE4r\nB\xE4r\n");
+    environment.run(&import).exits_with(1).says(
+        "error: channels.csv has a mistake\n  channels.csv:3: the line is not UTF-8, but another \
+         line is, so the encoding is ambiguous\nhint: save the file as UTF-8, or name its encoding \
+         with --encoding; nothing was written\n",
+    );
+    let ran = environment.run(&[&import[..], &["--encoding", "utf-8"]].concat()).exits_with(1);
+    ran.says_among("channels.csv:3: the line is not valid UTF-8\n");
+    write(&environment, "channels.csv", b"name\nA\nB\0\nC\0\n");
+    let ran = environment.run(&import).exits_with(1);
+    ran.says_among("channels.csv has a mistake\n  channels.csv:3: the line has a NUL character");
+    let columns = format!("name{}\n", ",".repeat(1_000_000));
+    write(&environment, "channels.csv", columns.as_bytes());
+    let ran = environment.run(&import).exits_with(1);
+    ran.says_among(
+        "channels.csv has a mistake\n  channels.csv:1: header: too many columns: 1000001\n",
+    );
+    environment
+        .run(&[&import[..], &["--encoding", "klingon"]].concat())
+        .exits_with(64)
+        .says_among("unknown encoding");
+    assert_eq!(service.handled(), 0);
+}
+
+#[test]
+fn rejected_rows_of_another_encoding_are_written_as_utf_8() {
+    let (environment, _service) = live();
+    write(&environment, "campaigns.csv", b"id;name;public\n2;Newsletter;yes\n99;B\xE4r;no\n");
+    environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).exits_with(3);
+    let text = environment.text("campaigns.rejected.csv");
+    assert!(text.starts_with("\u{feff}id;name;public;problem\n"), "{text}");
+    assert!(text.contains("\n99;Bär;no;"), "{text}");
+}
+
+#[test]
+fn new_channels_and_their_items_are_one_plan_and_one_undo() {
+    let (environment, service) = live();
+    environment.run(&["backup", "-q"]).succeeds();
+    write(&environment, "spring/channels.csv", b"name,color\nWindow,#aabbcc\nDoor,#aabbcc\n");
+    let items = b"channel,type,id\nWindow,qr,1\nDoor,links,2\n";
+    write(&environment, "spring/channel_items.csv", items);
+    write(&environment, "spring/notes.txt", b"mine");
+    write(&environment, "spring/channels.rejected.csv", b"name\nWindow\n");
+    write(&environment, "spring/old/channels.csv", b"name\nOld\n");
+    let import = ["import", "spring", "--to", "main", "--yes"];
+    let ran = environment.run(&import).succeeds();
+    ran.says_among("spring: ignored channels.rejected.csv, notes.txt, old\n")
+        .prints_among("run 1 of main: 4 done, 4 verified");
+    environment.run(&import).succeeds().prints("Nothing to do.\n");
+    environment.run(&["undo", "main", "1", "--yes"]).succeeds();
+    let left = service.inside().store().channels.iter().any(|it| it.1.name == "Door");
+    assert!(!left);
+    let files = ["import", "spring/channel_items.csv", "spring/channels.csv", "--to", "main", "-n"];
+    environment.run(&files).succeeds().prints_among("4 steps");
+    let plan = ["plan", "spring/channel_items.csv", "spring/channels.csv", "--to", "main"];
+    environment.run(&plan).succeeds().prints_among("4 steps");
+    let rehearse = [&["rehearse"], &plan[1..]].concat();
+    environment.run(&rehearse).succeeds().prints_among("4 done");
+    let apply = [&["apply"], &plan[1..], &["--yes"]].concat();
+    environment.run(&apply).succeeds().prints_among("run 3 of main: 4 done");
+}
+
+#[test]
+fn the_same_record_in_two_files_is_reported_with_both_places() {
+    let (environment, service) = live();
+    write(&environment, "new/channels.csv", b"id,name\n,Window\n1,One\n");
+    write(&environment, "new/channels.more.csv", b"id,name\n,WINDOW\n1,Two\n");
+    environment.run(&["import", "new", "--to", "main", "--yes"]).exits_with(1).says_among(
+        "new has 2 mistakes\n  new/channels.more.csv:2: name: `window` is already in \
+         new/channels.csv:2\n  new/channels.more.csv:3: id: 1 is already in new/channels.csv:3\n",
+    );
+    assert_eq!(service.handled(), 0);
+}
+
+#[test]
+fn files_beside_an_export_are_further_rows() {
+    let (environment, _service) = live();
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    write(&environment, "sheets/channels.new.csv", b"name,color\nWindow,#aabbcc\n");
+    write(&environment, "sheets/todo.md", b"mine");
+    let plan = ["plan", "sheets", "--to", "main", "--delete", "--detailed-exitcode"];
+    let ran = environment.run(&plan).exits_with(2);
+    ran.prints_among("1 step: 1 create.").says_among("sheets: ignored todo.md\n");
+    let both = ["import", "sheets", "sheets/channels.new.csv", "--to", "main", "-n"];
+    environment.run(&both).succeeds().prints_among("1 step: 1 create.");
+    environment.run(&["export", "main", "--to", "other", "-q"]).succeeds();
+    environment
+        .run(&["import", "sheets", "other", "--to", "main", "--yes"])
+        .exits_with(64)
+        .says_among("error: cannot combine other with another exported folder\nhint: ");
+    for other in ["main@#1", "other/export.json"] {
+        environment
+            .run(&["plan", "other", other, "--to", "main"])
+            .exits_with(64)
+            .says_among("error: cannot combine ");
+    }
+}
