@@ -8,7 +8,9 @@ use crate::model::natural_key::value_text;
 use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State, value};
 
 /// The place where a desired record was specified, for messages.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct SourceLocation {
     /// Name of a file or a state: `sheets/campaigns.csv`, `main@#12`.
     pub file: String,

@@ -14,6 +14,9 @@ pub struct RunArgs {
     /// Write rejected rows to this file; fix them and apply the file
     #[arg(long, value_name = "FILE")]
     pub rejected: Option<PathBuf>,
+    /// Write the outcome of each row, with its id and address, to this CSV file
+    #[arg(long, value_name = "FILE.csv")]
+    pub results: Option<PathBuf>,
     /// Print the plan and write nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
@@ -32,6 +35,7 @@ impl RunArgs {
         RunOptions {
             fail_fast: self.fail_fast,
             rejected: self.rejected.clone(),
+            results: self.results.clone(),
             dry_run: self.dry_run,
             yes: self.yes,
             encoding: None,

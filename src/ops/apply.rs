@@ -14,16 +14,18 @@ use super::input::{self, DesiredInput, InputOptions};
 use super::observation::Observation;
 use super::plan::{guard, kept_records, make_plan, needed_resources};
 use super::rejected_rows::{self, RunInput};
+use super::run_results::{RunOutcome, write_results};
 use super::write_session::WriteSession;
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::apply::{self, RunReport, StepSecrets};
 use crate::change::csv_files::TextEncoding;
+use crate::change::desired::DesiredState;
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
 use crate::change::plan::{CurrentState, Plan, PlanStep, UnsupportedChange};
 use crate::change::policy::Policy;
 use crate::config::AccountConfig;
 use crate::format;
-use crate::model::Resource;
+use crate::model::{Resource, State};
 use crate::vault::journal::StepState;
 
 /// What to apply, to which account, and how.
@@ -66,6 +68,8 @@ pub struct RunOptions {
     pub fail_fast: bool,
     /// The file for rejected rows; beside the input file if `None`.
     pub rejected: Option<PathBuf>,
+    /// The file for the outcome of each row; none is written if `None`.
+    pub results: Option<PathBuf>,
     /// Make the plan and write nothing.
     pub dry_run: bool,
     /// Do not ask for confirmation.
@@ -176,7 +180,7 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
                 }
                 let mut session = open()?;
                 let ended = run_saved_plan(&mut session, &name, saved, &policy, &run)?;
-                return report(session, ended, &run);
+                return report(session, ended, None, &run);
             }
             (options.read(env, &limits, &texts, account)?, name)
         }
@@ -185,13 +189,13 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
     let request = RunRequest { secrets, ..RunRequest::new(command, &input_name) };
     let mut session = open()?;
     let ended = run_input(&mut session, request, &wanted, &policy, &run)?;
-    report(session, ended, &run)
+    report(session, ended, Some(&wanted.desired), &run)
 }
 
 /// The result of a plan that was to be executed.
 pub(super) enum PlanEnd {
     Planned { plan: Plan, input: String, observation: Box<Observation> },
-    Nothing { plan: Plan, input: String, saved: bool },
+    Nothing { plan: Plan, input: String, saved: bool, state: State },
     Declined { plan: Plan },
     Ran { plan: Plan, ended: Box<Result<RunReport, apply::ApplyError>> },
 }
@@ -301,7 +305,8 @@ fn run_plan(
     if plan.steps.is_empty() {
         session.discard_observation(&looked)?;
         let saved = !request.plan_id.is_empty();
-        return Ok(PlanEnd::Nothing { plan, input: request.input, saved });
+        let state = looked.state;
+        return Ok(PlanEnd::Nothing { plan, input: request.input, saved, state });
     }
     Ok(match run_confirmed(session, request, &plan, &looked, run)? {
         Some(ended) => PlanEnd::Ran { plan, ended: Box::new(ended) },
@@ -375,17 +380,18 @@ pub(super) fn run_confirmed(
 /// After waiting this long for the confirmation, the account is read again before the run.
 const LONG_THOUGHT: Duration = Duration::from_secs(60);
 
-/// The report on a plan; writes the rejected rows.
+/// The report on a plan; writes the rejected rows, and the outcome of each row of `desired`.
 pub(super) fn report(
     session: WriteSession<'_>,
     end: PlanEnd,
+    desired: Option<&DesiredState>,
     run: &RunOptions,
 ) -> Result<ApplyReport, OpError> {
     Ok(match end {
         PlanEnd::Planned { plan, input, observation } => {
             ApplyReport::Planned { plan, input, observation }
         }
-        PlanEnd::Nothing { plan, input, saved } => {
+        PlanEnd::Nothing { plan, input, saved, state } => {
             if !saved {
                 let rows = rejected_rows::rows(&[], &plan.unsupported);
                 rejected_rows::write(
@@ -395,26 +401,42 @@ pub(super) fn report(
                     run.rejected.as_deref(),
                 );
             }
+            let unsupported = plan.unsupported.as_slice();
+            let outcome = RunOutcome { desired, steps: &[], unsupported, state: Some(&state) };
+            write_results(session.env, run.results.as_deref(), &outcome);
             let requests = session.session.client.counters().requests;
             ApplyReport::Nothing { plan, input, requests }
         }
         PlanEnd::Declined { .. } => ApplyReport::Declined,
         PlanEnd::Ran { ended, .. } => {
-            ApplyReport::Applied(finish(session, *ended, run.rejected.as_deref())?)
+            let files =
+                RunFiles { rejected: run.rejected.as_deref(), results: run.results.as_deref() };
+            ApplyReport::Applied(finish(session, *ended, &files, desired)?)
         }
     })
 }
 
-/// Ends the session of a run: warns of its problems, and writes the rejected rows to the file `to`.
+/// The files that a run writes at its end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunFiles<'a> {
+    /// For rejected rows; beside the input file if `None`.
+    pub rejected: Option<&'a Path>,
+    /// For the outcome of each row; none is written if `None`.
+    pub results: Option<&'a Path>,
+}
+
+/// Ends the session of a run: warns of its problems, and writes `files`. `desired` is its input, if
+/// it is known.
 ///
 /// # Errors
 /// The error of the run.
 pub(super) fn finish(
     session: WriteSession<'_>,
     ended: Result<RunReport, apply::ApplyError>,
-    to: Option<&Path>,
+    files: &RunFiles<'_>,
+    desired: Option<&DesiredState>,
 ) -> Result<AppliedRun, OpError> {
-    let WriteSession { env, account, session, vault, progress, .. } = session;
+    let WriteSession { env, account, session, mut vault, progress, .. } = session;
     let checkpoint = vault.checkpoint();
     let report = ended.map_err(|error| apply_error(error, &account.name))?;
     checkpoint?;
@@ -431,7 +453,15 @@ pub(super) fn finish(
         .collect();
     let origin = RunInput::read(&vault.run(report.run)?.plan);
     let rows = rejected_rows::rows(&refused, &origin.unsupported);
-    rejected_rows::write(env, &rows, &origin, to);
+    rejected_rows::write(env, &rows, &origin, files.rejected);
+    if files.results.is_some() {
+        let mut which = vault.run(report.run)?.touched;
+        which.extend(desired.into_iter().flat_map(|it| it.resources.keys()));
+        let state = report.after.and_then(|after| vault.state(after, &which).ok());
+        let unsupported = origin.unsupported.as_slice();
+        let outcome = RunOutcome { desired, steps: &steps, unsupported, state: state.as_ref() };
+        write_results(env, files.results, &outcome);
+    }
     let missing = origin.missing();
     Ok(AppliedRun { report, unsupported: origin.unsupported, missing })
 }

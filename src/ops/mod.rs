@@ -30,6 +30,7 @@ pub mod rejected_rows;
 pub mod resolve;
 pub mod restore_vault;
 pub mod resume;
+mod run_results;
 pub mod sandbox_from_vault;
 pub mod shared_accounts;
 pub mod state_ref;

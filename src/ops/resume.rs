@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::account_options::max_staleness;
 use super::account_session::SessionLimits;
-use super::apply::{AppliedRun, finish};
+use super::apply::{AppliedRun, RunFiles, finish};
 use super::error_sources::vault_error;
 use super::write_session::WriteSession;
 use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
@@ -25,6 +25,8 @@ pub struct ResumeRequest<'a> {
     pub fail_fast: bool,
     /// The file for rejected rows; beside the input file if `None`.
     pub rejected: Option<PathBuf>,
+    /// The file for the outcome of each row with a step; none is written if `None`.
+    pub results: Option<PathBuf>,
     /// The maximum age of a list when a write that depends on it is sent; the configuration's if
     /// `None`.
     pub max_staleness: Option<Duration>,
@@ -64,7 +66,8 @@ pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, Op
     let (client, vault) = (&mut session.session.client, &mut session.vault);
     let ended = apply::resume(client, vault, &*env.clock, &*progress, &options, run);
     drop(progress);
-    let applied = finish(session, ended, request.rejected.as_deref())?;
+    let (rejected, results) = (request.rejected.as_deref(), request.results.as_deref());
+    let applied = finish(session, ended, &RunFiles { rejected, results }, None)?;
     let migrated_from = (began.command == "migrate").then_some(began.input);
     Ok(ResumeReport { applied, migrated_from })
 }

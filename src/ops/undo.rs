@@ -83,5 +83,5 @@ pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError
     };
     let asked = RunRequest::new("undo", &wanted.name);
     let end = run_input(&mut session, asked, &wanted, &policy, &request.options)?;
-    report(session, end, &request.options)
+    report(session, end, None, &request.options)
 }

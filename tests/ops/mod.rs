@@ -19,6 +19,7 @@ mod read_commands;
 mod rehearse;
 mod restore_vault;
 mod resume_resolve;
+mod run_results;
 mod shared_accounts;
 mod status;
 mod undo;

@@ -154,8 +154,15 @@ impl Accounts {
         self.until(|| {
             let (run, limits) = (None, SessionLimits::default());
             let (rejected, max_staleness) = (None, None);
-            let request =
-                ResumeRequest { account, run, fail_fast: false, rejected, max_staleness, limits };
+            let request = ResumeRequest {
+                account,
+                run,
+                fail_fast: false,
+                rejected,
+                results: None,
+                max_staleness,
+                limits,
+            };
             match resume(&self.env, &request) {
                 Err(error) if error.kind == OpErrorKind::NotFound => Ok(Some(())),
                 Err(error) => Err(error),

@@ -87,8 +87,18 @@ pub fn campaign_links<W: Write>(
 /// # Errors
 /// Never: it writes to memory.
 pub fn template(kind: CsvKind) -> std::io::Result<Vec<u8>> {
+    table(&[kind.template()])
+}
+
+/// A file of `rows`, the first of which is the header.
+///
+/// # Errors
+/// Never for rows of the same length: it writes to memory.
+pub fn table<R: IntoIterator<Item: AsRef<[u8]>> + Clone>(rows: &[R]) -> std::io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(kind.template())?;
+    for row in rows {
+        writer.write_record(row.clone())?;
+    }
     writer.into_inner().map_err(csv::IntoInnerError::into_error)
 }
 

@@ -85,9 +85,10 @@ fn unsupported(draft: &StepDraft, reason: &str) -> UnsupportedChange {
     }
 }
 
+/// Creates are equal here, so that a stable sort keeps the order of the input.
 fn sort(one: &StepDraft, other: &StepDraft) -> std::cmp::Ordering {
     let subjects = || place(&one.subject).cmp(&place(&other.subject));
-    one.rank().cmp(&other.rank()).then_with(subjects).then_with(|| one.key.cmp(&other.key))
+    one.rank().cmp(&other.rank()).then_with(subjects)
 }
 
 fn place(subject: &RequestSubject) -> (Option<ResolvedRef>, &str, Option<ResolvedRef>) {

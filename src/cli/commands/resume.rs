@@ -30,6 +30,9 @@ pub struct Args {
     /// Write rejected rows to this file; fix them and apply the file
     #[arg(long, value_name = "FILE")]
     pub rejected: Option<PathBuf>,
+    /// Write the outcome of each row with a step, with its id and address, to this CSV file
+    #[arg(long, value_name = "FILE.csv")]
+    pub results: Option<PathBuf>,
     /// Print the run's steps and write nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
@@ -59,6 +62,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         run: args.run,
         fail_fast: args.fail_fast,
         rejected: args.rejected.clone(),
+        results: args.results.clone(),
         max_staleness: args.staleness.max_staleness,
         limits: args.bounds.limits(),
     };

@@ -1,0 +1,200 @@
+//! Writes the outcome of each row of a run's input as a CSV file: what became of the row, the id of
+//! its record, and the address of a QR code or a campaign.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::iter;
+use std::path::Path;
+
+use super::Env;
+use crate::change::csv_files::write::table;
+use crate::change::desired::{DesiredState, SourceLocation};
+use crate::change::plan::{PlanStep, UnsupportedChange};
+use crate::files::{Durability, replace};
+use crate::format;
+use crate::model::natural_key::value_text;
+use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State};
+use crate::vault::journal::{JournalStep, VERIFIED};
+
+/// The columns of the file.
+const COLUMNS: [&str; 9] =
+    ["file", "line", "resource", "action", "record", "outcome", "id", "address", "message"];
+
+/// What is known at the end of a run, or of a plan without steps.
+pub(super) struct RunOutcome<'a> {
+    /// The input; `None` for a saved plan, whose rows are known by its steps alone.
+    pub desired: Option<&'a DesiredState>,
+    /// The steps of the run.
+    pub steps: &'a [JournalStep],
+    /// Changes that the API cannot make.
+    pub unsupported: &'a [UnsupportedChange],
+    /// The account after the run; `None` if it could not be read.
+    pub state: Option<&'a State>,
+}
+
+/// One line of the file.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct ResultRow {
+    source: Option<SourceLocation>,
+    resource: Option<Resource>,
+    action: &'static str,
+    record: String,
+    outcome: &'static str,
+    id: Option<i64>,
+    address: String,
+    message: String,
+}
+
+/// Writes the file `to`. A failure is a warning and does not change the result of the run.
+pub(super) fn write_results(env: &Env, to: Option<&Path>, outcome: &RunOutcome<'_>) {
+    let Some(to) = to else { return };
+    let rows = result_rows(outcome);
+    let written = csv_bytes(&rows).and_then(|bytes| replace(to, &bytes, Durability::Unsynced));
+    let to = to.display();
+    match written {
+        Ok(()) => {
+            let count = format::counted(rows.len() as u64, "row", "rows");
+            env.note(format_args!("the outcome of {count} was written to {to}"));
+        }
+        Err(error) => env.warn(format_args!("cannot write the results to {to}: {error}")),
+    }
+}
+
+/// One row for each step and for each unsupported change, and one for each row of the input without
+/// either; in the order of the input.
+fn result_rows(outcome: &RunOutcome<'_>) -> Vec<ResultRow> {
+    let mut rows: Vec<ResultRow> = Vec::new();
+    let steps = outcome.steps.iter();
+    rows.extend(steps.filter_map(|row| step_row(row, outcome.state)));
+    rows.extend(outcome.unsupported.iter().map(unsupported_row));
+    let told: HashSet<_> = rows.iter().filter_map(|row| row.source.clone()).collect();
+    let unchanged = outcome.desired.map(|desired| unchanged_rows(desired, outcome.state, &told));
+    rows.extend(unchanged.into_iter().flatten());
+    // Steps without a place in a file stay in their order, before the others.
+    rows.sort_by(|one, other| one.source.cmp(&other.source));
+    rows
+}
+
+fn step_row(row: &JournalStep, state: Option<&State>) -> Option<ResultRow> {
+    let step: PlanStep = serde_json::from_str(&row.spec).ok()?;
+    let id = row.id.or(step.id);
+    let record = id.zip(state).and_then(|(id, state)| record_of(state, step.resource, id));
+    let differs = row.verified.as_deref().is_some_and(|it| it != VERIFIED);
+    let remark = row.remark.as_ref().filter(|_| differs);
+    let name = if step.name.is_empty() { &step.key } else { &step.name };
+    Some(ResultRow {
+        resource: Some(step.resource),
+        action: step.verb.name(),
+        record: name.clone(),
+        outcome: row.state.name(),
+        id,
+        address: record.map(|it| address(step.resource, it)).unwrap_or_default(),
+        message: row.message.as_ref().or(remark).cloned().unwrap_or_default(),
+        source: step.source,
+    })
+}
+
+fn unsupported_row(change: &UnsupportedChange) -> ResultRow {
+    ResultRow {
+        source: change.source.clone(),
+        resource: Some(change.resource),
+        record: change.key.clone(),
+        outcome: "unsupported",
+        message: change.reason.clone(),
+        ..ResultRow::default()
+    }
+}
+
+/// The rows of the input that are not in `told`: nothing was to be done for them.
+fn unchanged_rows(
+    desired: &DesiredState,
+    state: Option<&State>,
+    told: &HashSet<SourceLocation>,
+) -> Vec<ResultRow> {
+    let mut rows = Vec::new();
+    let in_file = |source: &Option<SourceLocation>| {
+        source.clone().filter(|it| it.line.is_some() && !told.contains(it))
+    };
+    for (resource, wanted) in &desired.resources {
+        let ids = state.map(|state| ids_by_key(state, *resource)).unwrap_or_default();
+        for row in &wanted.records {
+            let Some(source) = in_file(&row.source) else { continue };
+            let key = row.natural_key(*resource);
+            let id = row.id.or_else(|| ids.get(key.as_ref()?).copied().flatten());
+            let record = id.zip(state).and_then(|(id, state)| record_of(state, *resource, id));
+            rows.push(ResultRow {
+                source: Some(source),
+                resource: Some(*resource),
+                record: NaturalKey::text(*resource, |name| {
+                    row.value(*resource, name).map(value_text)
+                }),
+                outcome: UNCHANGED,
+                id,
+                address: record.map(|it| address(*resource, it)).unwrap_or_default(),
+                ..ResultRow::default()
+            });
+        }
+    }
+    for link in &desired.campaign_links {
+        let Some(source) = in_file(&link.source) else { continue };
+        rows.push(ResultRow {
+            source: Some(source),
+            resource: Some(Resource::Campaigns),
+            outcome: UNCHANGED,
+            id: Some(link.link),
+            ..ResultRow::default()
+        });
+    }
+    rows
+}
+
+const UNCHANGED: &str = "unchanged";
+
+/// The records of a resource by natural key; `None` for a key that several of them have.
+fn ids_by_key(state: &State, resource: Resource) -> HashMap<NaturalKey, Option<i64>> {
+    let mut ids = HashMap::new();
+    for record in state.get(resource).into_iter().flat_map(BTreeMap::values) {
+        let sent = state.sent.as_ref().and_then(|it| it.get(&(resource, record.key.clone())));
+        if let Some(key) = NaturalKey::of_record(resource, Blanks::Exact, record, sent) {
+            ids.entry(key).and_modify(|id| *id = None).or_insert(Some(record.key.id()));
+        }
+    }
+    ids
+}
+
+fn record_of(state: &State, resource: Resource, id: i64) -> Option<&Record<'static>> {
+    state.get(resource)?.get(&RecordKey::Id(id))
+}
+
+/// The short address of a QR code, or the rotator of a campaign.
+fn address(resource: Resource, record: &Record<'_>) -> String {
+    let name = match resource {
+        Resource::QrCodes => "link",
+        Resource::Campaigns => "rotator",
+        _ => return String::new(),
+    };
+    let value = resource.spec().field(name).and_then(|(place, _)| record.values.get(place));
+    match value {
+        Some(FieldValue::Text(text)) => text.to_string(),
+        _ => String::new(),
+    }
+}
+
+fn csv_bytes(rows: &[ResultRow]) -> std::io::Result<Vec<u8>> {
+    let number = |it: Option<String>| it.unwrap_or_default();
+    let cells = |row: &ResultRow| {
+        let source = row.source.as_ref();
+        [
+            source.map(|it| it.file.clone()).unwrap_or_default(),
+            number(source.and_then(|it| it.line).map(|it| it.to_string())),
+            row.resource.map(Resource::name).unwrap_or_default().to_owned(),
+            row.action.to_owned(),
+            row.record.clone(),
+            row.outcome.to_owned(),
+            number(row.id.map(|it| it.to_string())),
+            row.address.clone(),
+            row.message.clone(),
+        ]
+    };
+    let header = COLUMNS.map(str::to_owned);
+    table(&iter::once(header).chain(rows.iter().map(cells)).collect::<Vec<_>>())
+}

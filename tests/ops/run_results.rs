@@ -1,0 +1,93 @@
+//! The order of creates, and `--results`: the outcome of each row.
+
+use serde_json::json;
+
+use crate::support::{LiveService, Ran, TestEnvironment};
+
+fn live(behaviour: &str) -> (TestEnvironment, LiveService) {
+    let service = LiveService::start(behaviour, "");
+    let environment = TestEnvironment::new().account(&service.url());
+    (environment, service)
+}
+
+fn import(environment: &TestEnvironment, file: &str, more: &[&str]) -> Ran {
+    environment.run(&[&["import", file, "--to", "main", "--yes"], more].concat())
+}
+
+#[test]
+fn new_records_are_created_in_the_order_of_the_file() {
+    let (environment, service) = live("");
+    environment.write("channels.csv", "name\nChan 2\nChan 10\nAlpha\nChan 1\n");
+    import(&environment, "channels.csv", &[]).succeeds();
+    let service = service.inside();
+    let bodies = service.log().iter().filter_map(|entry| entry.body.as_deref());
+    let names = bodies.map(|body| serde_json::from_slice::<serde_json::Value>(body).unwrap());
+    let names: Vec<_> = names.map(|body| body["name"].clone()).collect();
+    assert_eq!(names, ["Chan 2", "Chan 10", "Alpha", "Chan 1"].map(|name| json!(name)));
+}
+
+#[test]
+fn the_results_name_the_outcome_the_id_and_the_address_of_each_row() {
+    let (environment, service) = live("");
+    environment.write(
+        "campaigns.csv",
+        "id,name,public,slug\n2,Newsletter,yes,\n,Winter,no,winter\n,PRESS,yes,\n5,Book Club,no,\n",
+    );
+    import(&environment, "campaigns.csv", &["--results", "results.csv"]).exits_with(3);
+    let rotator = |slug: &str| service.inside().store().rotator_url(slug);
+    let message = "You already have a campaign with that name.";
+    let lines = [
+        "file,line,resource,action,record,outcome,id,address,message".to_owned(),
+        format!(
+            "campaigns.csv,2,campaigns,update,Author Evenings,refused,2,{},{message}",
+            rotator("evenings")
+        ),
+        format!("campaigns.csv,3,campaigns,create,Winter,done,9,{},", rotator("winter")),
+        "campaigns.csv,4,campaigns,update,Press,done,8,,".to_owned(),
+        "campaigns.csv,5,campaigns,,Book Club,unchanged,5,,".to_owned(),
+    ];
+    assert_eq!(
+        std::fs::read_to_string(environment.path("results.csv"))
+            .unwrap()
+            .lines()
+            .collect::<Vec<_>>(),
+        lines
+    );
+}
+
+#[test]
+fn the_results_of_qr_codes_have_their_short_addresses_and_unchanged_rows_their_ids() {
+    let (environment, service) = live("");
+    environment.write("qr_codes.csv", "type,data\nlink,https://example.com/a\ntext,Hall 3\n");
+    let address = |id: u64| service.inside().store().qr_codes.get(id).unwrap().link.clone();
+    for (action, outcome) in [("create", "done"), ("", "unchanged")] {
+        import(&environment, "qr_codes.csv", &["--results", "results.csv"])
+            .succeeds()
+            .says_among("the outcome of 2 rows was written to results.csv");
+        let text = std::fs::read_to_string(environment.path("results.csv")).unwrap();
+        println!("{text}");
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), 2);
+        for row in &rows {
+            assert_eq!((&row[3], &row[5]), (action, outcome));
+            assert_eq!(row[7], address(row[6].parse().unwrap()));
+        }
+    }
+}
+
+#[test]
+fn results_that_cannot_be_written_are_a_warning() {
+    let (environment, _service) = live("");
+    environment.write("channels.csv", "name\nNew\n");
+    let ran = import(&environment, "channels.csv", &["--results", "missing/results.csv"]);
+    ran.succeeds().says_among("cannot write the results to missing/results.csv");
+}
+
+#[test]
+fn a_plan_that_is_not_executed_writes_no_results() {
+    let (environment, _service) = live("");
+    environment.write("channels.csv", "name\nNew\n");
+    import(&environment, "channels.csv", &["-n", "--results", "results.csv"]).succeeds();
+    assert!(!environment.path("results.csv").exists());
+}
