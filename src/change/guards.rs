@@ -26,16 +26,25 @@ pub struct GuardRefusal {
 
 impl fmt::Display for GuardRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, verb, count, all, bound, allowed } = self;
-        let (done, flag) = match verb {
-            Verb::Delete => ("deletes", "--max-delete"),
-            _ => ("updates", "--max-update"),
+        let flag = match self.verb {
+            Verb::Delete => "--max-delete",
+            _ => "--max-update",
         };
-        write!(f, "the plan {done} {count} of {all} {resource}; the limit is {allowed}")?;
-        if matches!(bound, CountOrPercent::Percent(_)) {
-            write!(f, " ({bound})")?;
-        }
-        write!(f, ". To allow it, add `{flag} {count}`")
+        write!(f, "{}. To allow it, add `{flag} {}`", self.numbers(), self.count)
+    }
+}
+
+impl GuardRefusal {
+    /// The number of records and the limit: `the plan deletes 4 of 12 campaigns; the limit is 3`.
+    #[must_use]
+    pub fn numbers(&self) -> String {
+        let Self { resource, verb, count, all, bound, allowed } = self;
+        let done = if *verb == Verb::Delete { "deletes" } else { "updates" };
+        let percent = match bound {
+            CountOrPercent::Percent(_) => format!(" ({bound})"),
+            CountOrPercent::Count(_) => String::new(),
+        };
+        format!("the plan {done} {count} of {all} {resource}; the limit is {allowed}{percent}")
     }
 }
 

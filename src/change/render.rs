@@ -74,6 +74,15 @@ fn by_resource(plan: &Plan) -> BTreeMap<Resource, Vec<&PlanStep>> {
     groups
 }
 
+/// A step as in the text of its plan.
+#[must_use]
+pub fn step(step: &PlanStep) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = step_lines(step, &mut text);
+    text
+}
+
 const fn sigil(verb: Verb) -> char {
     match verb {
         Verb::Create => '+',

@@ -9,9 +9,11 @@ use super::global::GlobalArgs;
 use super::output::{Output, TerminalInfo};
 use super::plan_args::PlanFormat;
 use super::{CliErrorKind, hints, progress, render, signals};
-use crate::change::plan::Plan;
+use crate::change::guards::GuardRefusal;
+use crate::change::plan::{Plan, PlanStep, StepAnswer};
+use crate::change::render::price;
 use crate::clock::{Clock, Interrupt, SystemClock, Waker};
-use crate::ops::{Env, Events, NextStep, OpError, OpErrorKind};
+use crate::ops::{Env, Events, NextStep, OpError, OpErrorKind, PlanAnswer, PlanQuestion};
 use crate::progress::Progress;
 
 /// The program around a command.
@@ -80,6 +82,22 @@ impl Events for Terminal {
 
     fn confirm(&self, question: &str) -> Result<bool, OpError> {
         self.out.confirm(question, false)
+    }
+
+    fn confirm_plan(&self, question: &PlanQuestion<'_>) -> Result<PlanAnswer, OpError> {
+        if question.is_part {
+            self.out.note(price(question.plan));
+        }
+        self.out.confirm_plan(question.text, question.by_step)
+    }
+
+    fn confirm_step(&self, plan: &Plan, step: &PlanStep) -> Result<StepAnswer, OpError> {
+        let count = plan.steps.len();
+        self.out.confirm_step(&render::plan::step(&self.out, step), (step.step, count))
+    }
+
+    fn exceed_limit(&self, refusal: &GuardRefusal) -> Result<bool, OpError> {
+        self.out.exceed_limit(&refusal.numbers(), refusal.count)
     }
 
     fn hint(&self, next: &NextStep) -> Option<String> {

@@ -5,6 +5,7 @@
 //! `run(args, &App) -> Result<Exit, CliError>`, a variant in [`args::Command`],
 //! and an arm in `dispatch`.
 
+mod answers;
 pub mod app;
 pub mod args;
 pub mod commands;

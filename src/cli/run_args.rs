@@ -23,6 +23,9 @@ pub struct RunArgs {
     /// Apply without asking
     #[arg(short, long)]
     pub yes: bool,
+    /// Ask about each step of the plan
+    #[arg(long, conflicts_with_all = ["yes", "dry_run"])]
+    pub interactive: bool,
     /// The maximum age of lists.
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
@@ -39,6 +42,7 @@ impl RunArgs {
             dry_run: self.dry_run,
             yes: self.yes,
             encoding: None,
+            interactive: self.interactive,
             max_staleness: self.staleness.max_staleness,
         }
     }

@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::account_options::max_staleness;
 use super::account_session::SessionLimits;
+use super::confirm_plan::{PlanConfirmation, confirm_plan, guard_or_ask};
 use super::error_sources::apply_error;
 use super::input::{self, DesiredInput, InputOptions};
 use super::observation::Observation;
-use super::plan::{guard, kept_records, make_plan, needed_resources};
+use super::plan::{kept_records, make_plan, needed_resources};
 use super::rejected_rows::{self, RunInput};
 use super::run_results::{RunOutcome, write_results};
 use super::write_session::WriteSession;
@@ -76,6 +77,8 @@ pub struct RunOptions {
     pub yes: bool,
     /// The encoding of the input files that the user named, for the file of rejected rows.
     pub encoding: Option<TextEncoding>,
+    /// Ask about each step.
+    pub interactive: bool,
     /// The maximum age of a list when a write that depends on it is sent; the configuration's if
     /// `None`.
     pub max_staleness: Option<Duration>,
@@ -297,7 +300,8 @@ fn run_plan(
     run: &RunOptions,
 ) -> Result<PlanEnd, OpError> {
     session.env.events().planned(&plan, run.dry_run)?;
-    guard(&plan, &looked, policy).map_err(|it| session.discard_after(&looked, it))?;
+    guard_or_ask(session.env, &plan, &looked, policy, !run.yes && !run.dry_run)
+        .map_err(|it| session.discard_after(&looked, it))?;
     if run.dry_run {
         let observation = Box::new(looked);
         return Ok(PlanEnd::Planned { plan, input: request.input, observation });
@@ -308,14 +312,14 @@ fn run_plan(
         let state = looked.state;
         return Ok(PlanEnd::Nothing { plan, input: request.input, saved, state });
     }
-    Ok(match run_confirmed(session, request, &plan, &looked, run)? {
+    Ok(match run_confirmed(session, request, &plan, &looked, run, true)? {
         Some(ended) => PlanEnd::Ran { plan, ended: Box::new(ended) },
         None => PlanEnd::Declined { plan },
     })
 }
 
-/// Asks for confirmation and applies a plan. `None` if the user declined. The inner result is that
-/// of the run.
+/// Asks for confirmation and applies a plan, or the steps of it that the user chose if `by_step`
+/// allows it. `None` if the user declined. The inner result is that of the run.
 ///
 /// # Errors
 /// If the question could not be asked, or was interrupted.
@@ -325,24 +329,25 @@ pub(super) fn run_confirmed(
     plan: &Plan,
     looked: &Observation,
     run: &RunOptions,
+    by_step: bool,
 ) -> Result<Option<Result<RunReport, apply::ApplyError>>, OpError> {
-    let (env, account) = (session.env, session.account);
+    let env = session.env;
     // The file names in a saved plan are not trusted.
     let saved = !request.plan_id.is_empty();
     let mut origin =
         if saved { RunInput::without_files(plan) } else { RunInput::of(plan, run.encoding) };
     origin.manual = request.manual;
     let max_staleness = looked.max_staleness;
-    let asked = session.clock.monotonic();
-    let steps = format::counted(plan.steps.len() as u64, "step", "steps");
-    let question = format!("Apply {steps} to {}?", account.name);
-    let answer = env.confirm(question, run.yes, &*session.clock);
-    if !answer.map_err(|failure| session.discard_after(looked, failure))? {
+    let RunOptions { yes, interactive, .. } = *run;
+    let confirmation = PlanConfirmation { yes, by_step, interactive };
+    let chosen = confirm_plan(session, plan, looked, confirmation);
+    let Some(plan) = chosen.map_err(|failure| session.discard_after(looked, failure))? else {
         session.discard_observation(looked)?;
         env.note("nothing was written");
         return Ok(None);
-    }
-    let thought = session.clock.monotonic().saturating_sub(asked);
+    };
+    let plan = &*plan;
+    let thought = session.clock.monotonic().saturating_sub(looked.read_at);
     let fresh = if thought < LONG_THOUGHT {
         None
     } else {

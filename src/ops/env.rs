@@ -7,10 +7,35 @@ use std::sync::{Arc, OnceLock};
 use super::{NextStep, OpError, OpErrorKind};
 use crate::api::http::{ApiKey, Transport};
 use crate::api::redact::{Redactor, STRONG_SECRET_LENGTH};
-use crate::change::plan::Plan;
+use crate::change::guards::GuardRefusal;
+use crate::change::plan::{Plan, PlanStep, StepAnswer};
 use crate::clock::Clock;
 use crate::config::{AccountConfig, Config, Home, KeySource, SecretKind, key_variables};
 use crate::progress::{NoProgress, Progress};
+
+/// The question whether to apply a plan.
+#[derive(Debug, Clone, Copy)]
+pub struct PlanQuestion<'a> {
+    /// Its text, such as `Apply 3 steps to main?`.
+    pub text: &'a str,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Whether it is a part of the plan that was shown.
+    pub is_part: bool,
+    /// Whether the steps can be chosen one by one.
+    pub by_step: bool,
+}
+
+/// The answer to a [`PlanQuestion`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanAnswer {
+    /// Apply the plan.
+    Apply,
+    /// Write nothing.
+    Decline,
+    /// Ask about each step.
+    ChooseSteps,
+}
 
 /// Receives the messages of a running operation, and answers its questions.
 pub trait Events: Send + Sync {
@@ -40,6 +65,32 @@ pub trait Events: Send + Sync {
     /// # Errors
     /// If the question cannot be asked, or has no answer.
     fn confirm(&self, question: &str) -> Result<bool, OpError>;
+
+    /// Asks whether to apply a plan. By default as [`Self::confirm`].
+    ///
+    /// # Errors
+    /// As [`Self::confirm`].
+    fn confirm_plan(&self, question: &PlanQuestion<'_>) -> Result<PlanAnswer, OpError> {
+        let yes = self.confirm(question.text)?;
+        Ok(if yes { PlanAnswer::Apply } else { PlanAnswer::Decline })
+    }
+
+    /// Asks whether to apply `step` of `plan`, where the steps are chosen one by one. By default
+    /// declines all of them.
+    ///
+    /// # Errors
+    /// As [`Self::confirm`].
+    fn confirm_step(&self, _plan: &Plan, _step: &PlanStep) -> Result<StepAnswer, OpError> {
+        Ok(StepAnswer::DeclineRest)
+    }
+
+    /// Asks whether to exceed the limit of a guard. By default does not.
+    ///
+    /// # Errors
+    /// As [`Self::confirm`].
+    fn exceed_limit(&self, _refusal: &GuardRefusal) -> Result<bool, OpError> {
+        Ok(false)
+    }
 
     /// The text of a next step, to be recorded with a failure; `None` if this receiver has no
     /// texts.
@@ -260,12 +311,30 @@ impl Env {
         yes: bool,
         clock: &dyn Clock,
     ) -> Result<bool, OpError> {
-        if clock.interrupted() {
-            let message = "interrupted; nothing was written";
-            return Err(OpError::new(OpErrorKind::Interrupted, message));
-        }
+        require_no_interrupt(clock)?;
         if yes { Ok(true) } else { self.events.confirm(&question.to_string()) }
     }
+
+    /// Asks whether to apply a plan; with `yes`, returns `Apply` without asking.
+    ///
+    /// # Errors
+    /// As [`Self::confirm`].
+    pub fn confirm_plan(
+        &self,
+        question: &PlanQuestion<'_>,
+        yes: bool,
+        clock: &dyn Clock,
+    ) -> Result<PlanAnswer, OpError> {
+        require_no_interrupt(clock)?;
+        if yes { Ok(PlanAnswer::Apply) } else { self.events.confirm_plan(question) }
+    }
+}
+
+fn require_no_interrupt(clock: &dyn Clock) -> Result<(), OpError> {
+    if !clock.interrupted() {
+        return Ok(());
+    }
+    Err(OpError::new(OpErrorKind::Interrupted, "interrupted; nothing was written"))
 }
 
 /// Adds the passwords of proxies to the secrets.

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use super::account_session::{AccountSession, SessionLimits, lock_command};
 use super::apply::{RunOptions, RunRequest, run_confirmed, warn_of_problems};
+use super::confirm_plan::guard_or_ask;
 use super::error_sources::{apply_error, cannot_write};
 use super::input::{self, scope};
 use super::observation::Observation;
-use super::plan::{guard, needed_resources, save};
+use super::plan::{needed_resources, save};
 use super::rejected_rows::RunInput;
 use super::state_ref::StateRef;
 use super::write_session::WriteSession;
@@ -197,7 +198,8 @@ fn move_records(
             write(request, &report(&session.vault, moved, to, &moving, None)?)?;
         }
     } else {
-        guard(&moving.plan, &looked, &policy)
+        let ask = request.goal == MigrateGoal::Apply && !request.yes;
+        guard_or_ask(env, &moving.plan, &looked, &policy, ask)
             .map_err(|failure| session.discard_after(&looked, failure))?;
     }
     if request.goal == MigrateGoal::Apply {
@@ -236,7 +238,7 @@ fn apply_step(
         RunOptions { fail_fast: request.fail_fast, yes: request.yes, ..RunOptions::default() };
     let manual = left_to_a_person(moving);
     let asked = RunRequest { manual, ..RunRequest::new("migrate", &moved.name) };
-    let ended = run_confirmed(&mut session, asked, &moving.plan, looked, &run)?;
+    let ended = run_confirmed(&mut session, asked, &moving.plan, looked, &run, false)?;
     let Some(ended) = ended else { return Ok(MigrateReport::Declined) };
     let checkpoint = session.vault.checkpoint();
     let run = ended.map_err(|error| apply_error(error, &to.name))?;

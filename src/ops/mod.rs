@@ -9,6 +9,7 @@ pub mod apply;
 pub mod backup;
 pub mod backup_attempts;
 pub mod built_in_sandbox;
+mod confirm_plan;
 pub mod desired_input;
 pub mod diff;
 pub mod doctor;
@@ -39,6 +40,6 @@ pub mod undo;
 pub mod vault_summary;
 pub mod write_session;
 
-pub use env::{Env, Events, NoEvents};
+pub use env::{Env, Events, NoEvents, PlanAnswer, PlanQuestion};
 pub use error::{OpError, OpErrorKind};
 pub use next_step::NextStep;

@@ -47,6 +47,8 @@ pub struct Observation {
     pub service: String,
     /// The account's id on the service.
     pub account_id: Option<i64>,
+    /// When the records had been read, on the monotonic clock.
+    pub read_at: Duration,
     /// The number of the snapshot with this state.
     pub snapshot: SnapshotId,
     /// Whether the snapshot is in the account's own vault.
@@ -167,6 +169,7 @@ pub fn observe_into(
         max_staleness: max_staleness(None, account),
         service: session.service.clone(),
         account_id: vault.identity()?.map(|identity| identity.account),
+        read_at: clock.monotonic(),
         snapshot: snapshot.number,
         kept: true,
     })

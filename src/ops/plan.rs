@@ -12,7 +12,7 @@ use super::input::{DesiredInput, InputOptions};
 use super::observation::{Observation, observe_account};
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::change::desired::DesiredState;
-use crate::change::guards::check_guards;
+use crate::change::guards::{GuardRefusal, check_guards};
 use crate::change::plan::saved::SavedPlan;
 use crate::change::plan::{CurrentState, Plan, PlanProblems, plan};
 use crate::change::policy::Policy;
@@ -193,12 +193,15 @@ impl From<&PlanProblems> for OpError {
 /// # Errors
 /// If it does; with counts, limits, and the flags that raise them.
 pub fn guard(plan: &Plan, looked: &Observation, policy: &Policy) -> Result<(), OpError> {
-    check_guards(plan, &looked.state, policy).map_err(|refusals| {
-        let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
-        OpError::new(OpErrorKind::Guard, "the plan does more than is allowed; nothing was written")
-            .details(lines)
-            .next(NextStep::RaiseLimit)
-    })
+    check_guards(plan, &looked.state, policy).map_err(|refusals| guard_failure(&refusals))
+}
+
+/// The failure of a plan that exceeds limits.
+pub(super) fn guard_failure(refusals: &[GuardRefusal]) -> OpError {
+    let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
+    OpError::new(OpErrorKind::Guard, "the plan does more than is allowed; nothing was written")
+        .details(lines)
+        .next(NextStep::RaiseLimit)
 }
 
 /// Saves a plan to a private file, atomically.

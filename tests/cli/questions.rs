@@ -82,3 +82,125 @@ fn init_does_not_replace_a_key_file() {
     assert!(screen.contains("hint: pass --key-file FILE"), "{screen}");
     assert_eq!(environment.files().len(), 1);
 }
+
+const PLAN_QUESTION: &str = "[y/N, s: step by step] ";
+const STEP_QUESTION: &str = "[y,n,a,q,?] ";
+
+/// The sample account, with an export in which two campaigns are renamed and a channel with an item
+/// is added: four steps.
+fn edited() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+    environment.edit("sheets/campaigns.csv", "Author Evenings", "Author Nights");
+    let channels = environment.text("sheets/channels.csv");
+    environment.write("sheets/channels.csv", &format!("{channels},Autumn,,#112233,false\n"));
+    let items = environment.text("sheets/channel_items.csv");
+    environment.write("sheets/channel_items.csv", &format!("{items}Autumn,links,103,,,,\n"));
+    service.new_requests();
+    (environment, service)
+}
+
+const APPLY: [&str; 4] = ["apply", "sheets", "--to", "main"];
+
+#[test]
+fn keys_that_were_typed_before_the_question_do_not_answer_it() {
+    let (environment, service) = edited();
+    let terminal = environment.on_terminal(&APPLY);
+    terminal.types("y\ny\n");
+    terminal.shows("Apply 4 steps to main? [y/N, s: step by step] ").types("n\n");
+    let (code, screen) = terminal.ended();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.ends_with("nothing was written\n"), "{screen}");
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn an_answer_that_is_none_is_asked_again() {
+    let (environment, service) = edited();
+    let terminal = environment.on_terminal(&APPLY);
+    terminal.shows(PLAN_QUESTION).types("x\n");
+    terminal.shows_times(PLAN_QUESTION, 2).types("all\n");
+    let (code, screen) = terminal.ended();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.contains("y: apply all steps; n: apply none"), "{screen}");
+    assert_eq!(service.writes().len(), 4);
+}
+
+#[test]
+fn steps_are_chosen_one_by_one_and_dependents_of_a_declined_one_are_left_out() {
+    let (environment, service) = edited();
+    let terminal = environment.on_terminal(&APPLY);
+    terminal.shows(PLAN_QUESTION).types("s\n");
+    // Two campaigns, then the channel, of which the item depends.
+    for (nth, answer) in ["n\n", "y\n", "n\n"].iter().enumerate() {
+        terminal.shows_times(STEP_QUESTION, nth + 1).types(answer);
+    }
+    terminal.shows("Apply 1 of 4 steps to main? [y/N] ").types("y\n");
+    let (code, screen) = terminal.ended();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.contains("Apply this step (3 of 4)? [y,n,a,q,?] n\nstep 4 "), "{screen}");
+    assert!(screen.contains(" is left out: it depends on step 3\n1 step: 1 update. "), "{screen}");
+    assert_eq!(service.writes(), ["PUT /api/campaign/4/update"]);
+    let shown = environment.run(&["runs", "main", "1"]).succeeds();
+    shown.prints_among("\n   1  update  campaigns  4 Summer Sale  done   verified\nrun 1");
+}
+
+#[test]
+fn interactive_asks_about_each_step_at_once() {
+    let (environment, service) = edited();
+    let interactive = [&APPLY[..], &["--interactive"]].concat();
+    environment.run(&interactive).exits_with(64).says_among("without a terminal");
+    let terminal = environment.on_terminal(&interactive);
+    terminal.shows(STEP_QUESTION).types("q\n");
+    let (code, screen) = terminal.ended();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.ends_with("nothing was written\n"), "{screen}");
+    let terminal = environment.on_terminal(&interactive);
+    terminal.shows(STEP_QUESTION).types("\n");
+    terminal.shows_times(STEP_QUESTION, 2).types("?\n");
+    terminal.shows_times(STEP_QUESTION, 3).types("a\n");
+    let (code, screen) = terminal.ended();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.contains("\na: apply it and all the rest\n"), "{screen}");
+    assert_eq!(service.writes().len(), 4);
+}
+
+#[test]
+fn ctrl_c_at_a_step_writes_nothing() {
+    let (environment, service) = edited();
+    let terminal = environment.on_terminal(&[&APPLY[..], &["--interactive"]].concat());
+    terminal.shows(STEP_QUESTION).types("y\n");
+    terminal.shows_times(STEP_QUESTION, 2).types("\u{3}");
+    let (code, screen) = terminal.ended();
+    assert_eq!(code, Some(130), "{screen}");
+    assert!(screen.ends_with("error: interrupted; nothing was written\n"), "{screen}");
+    assert_eq!(service.writes(), Vec::<String>::new());
+    let snapshots = environment.run(&["snapshots", "main", "--json"]).succeeds().json();
+    assert_eq!(snapshots["snapshots"].as_array().unwrap().len(), 1, "{snapshots}");
+}
+
+#[test]
+fn the_exact_number_lifts_the_limit_of_a_guard_on_a_terminal() {
+    let (environment, service) = edited();
+    let limited = [&APPLY[..], &["--max-update", "1"]].concat();
+    environment.run(&limited).exits_with(5).says_among("To allow it, add `--max-update 2`");
+    environment.run(&[&limited[..], &["--yes"]].concat()).exits_with(5);
+    let question = "Type 2 to allow it, or Enter to stop: ";
+    for answer in ["\n", "3\n", "y\n"] {
+        let terminal = environment.on_terminal(&limited);
+        terminal.shows(question).types(answer);
+        let (code, screen) = terminal.ended();
+        assert_eq!(code, Some(5), "{screen}");
+        assert!(screen.contains("warning: the plan updates 2 of 8 campaigns; the limit is 1\n"));
+    }
+    assert_eq!(service.writes(), Vec::<String>::new());
+    let terminal = environment.on_terminal(&limited);
+    terminal.shows(question).types("2\n");
+    terminal.shows(PLAN_QUESTION).types("y\n");
+    let (code, screen) = terminal.ended();
+    assert_eq!(code, Some(0), "{screen}");
+    assert_eq!(service.writes().len(), 4);
+}

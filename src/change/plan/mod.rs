@@ -7,6 +7,7 @@
 //! * `updates`: updates, by `compare` · `creates` · `deletes` · `assign`: assignments
 //! * `reused`: ids that the service gave to other records
 //! * `order`: the order of the steps · `request`: their requests
+//! * `part`: a part of the steps
 //! * [`problems`]: why no plan can be made · [`saved`]: plan files
 //! * [`fingerprints`]: the records that must be unchanged when a step is sent
 //! * [`verify_step`]: compares a step with the account · `reversibility`: whether it can be undone
@@ -20,6 +21,7 @@ pub mod fingerprints;
 mod matching;
 mod naming;
 mod order;
+mod part;
 mod planner;
 pub mod problems;
 #[cfg(test)]
@@ -41,6 +43,7 @@ use crate::model::State;
 pub use fields::{fingerprint, slug};
 pub use matching::already_created;
 pub use naming::ROTATOR;
+pub use part::{PlanPart, StepAnswer, choose, part};
 pub use problems::PlanProblems;
 pub use request::request;
 pub use types::{

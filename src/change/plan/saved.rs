@@ -277,7 +277,7 @@ fn has_consistent_name(step: &PlanStep, before: &[PlanStep]) -> bool {
 }
 
 /// The subject of a step, derived from all its members except the request.
-fn subject(step: &PlanStep) -> Option<RequestSubject> {
+pub(super) fn subject(step: &PlanStep) -> Option<RequestSubject> {
     let after = step.after.as_ref();
     let reference = |name: &str| ResolvedRef::from_json(after?.get(name)?);
     let keyed = |subject: RequestSubject| {

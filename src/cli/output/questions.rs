@@ -4,10 +4,12 @@ use std::fmt::Display;
 use std::io::{self, BufRead as _, Write as _};
 
 use super::Output;
+use crate::change::plan::StepAnswer;
+use crate::cli::answers::{plan_answer, step_answer, yes_or_no};
 use crate::cli::question::is_interrupt;
 use crate::cli::terminal::{TerminalMode, discard_typed_keys};
 use crate::cli::{CliError, Escaped, OpErrorKind, hints};
-use crate::ops::{NextStep, OpError};
+use crate::ops::{NextStep, OpError, PlanAnswer};
 
 impl Output {
     /// Whether questions can be asked: stdin and stderr are terminals.
@@ -29,9 +31,73 @@ impl Output {
                 format!("cannot ask \"{question}\" without a terminal; nothing was written");
             return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::Confirm));
         }
+        let question = format!("{question} [y/N]");
+        self.ask_until(&question, "answer y or n", false, yes_or_no)
+    }
+
+    /// Asks whether to apply a plan.
+    ///
+    /// # Errors
+    /// As [`Self::confirm`].
+    pub fn confirm_plan(&self, question: &str, by_step: bool) -> Result<PlanAnswer, OpError> {
+        if !self.can_ask() || !by_step {
+            let yes = self.confirm(question, false)?;
+            return Ok(if yes { PlanAnswer::Apply } else { PlanAnswer::Decline });
+        }
+        let question = format!("{question} [y/N, s: step by step]");
+        let help = "y: apply all steps; n: apply none; s: ask about each step";
+        self.ask_until(&question, help, PlanAnswer::Decline, |typed| plan_answer(typed, true))
+    }
+
+    /// Asks whether to apply a step, which `shown` describes and which has this number of all.
+    ///
+    /// # Errors
+    /// As [`Self::confirm`].
+    pub fn confirm_step(
+        &self,
+        shown: &str,
+        (number, all): (u32, usize),
+    ) -> Result<StepAnswer, OpError> {
+        let question = format!("Apply this step ({number} of {all})? [y,n,a,q,?]");
+        if !self.can_ask() {
+            return self.confirm(question, false).map(|_| StepAnswer::DeclineRest);
+        }
+        self.tell(format_args!("{shown}"));
+        let help = "y: apply this step\nn: do not apply it\na: apply it and all the rest\n\
+                    q: apply neither it nor any of the rest";
+        self.ask_until(&question, help, StepAnswer::DeclineRest, step_answer)
+    }
+
+    /// Asks for the exact `count` of records, to exceed a limit. Returns false without a terminal.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn exceed_limit(&self, numbers: &str, count: u64) -> Result<bool, OpError> {
+        if !self.can_ask() {
+            return Ok(false);
+        }
+        self.warn(numbers);
         discard_typed_keys();
-        let answer = self.ask(format_args!("{question} [y/N]"))?.unwrap_or_default();
-        Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
+        let typed = self.ask(format_args!("Type {count} to allow it, or Enter to stop:"))?;
+        Ok(typed.is_some_and(|typed| typed == count.to_string()))
+    }
+
+    /// Asks until `parse` accepts the answer. At the end of the input, the answer is `otherwise`.
+    fn ask_until<T>(
+        &self,
+        question: &str,
+        help: &str,
+        otherwise: T,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, OpError> {
+        loop {
+            discard_typed_keys();
+            let Some(typed) = self.ask(question)? else { return Ok(otherwise) };
+            if let Some(answer) = parse(&typed) {
+                return Ok(answer);
+            }
+            self.tell(format_args!("{help}"));
+        }
     }
 
     /// Asks for a line of text, which is trimmed. `None` at the end of the input.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::change::plan::Plan;
+use crate::change::plan::{Plan, PlanStep};
 use crate::change::render;
 use crate::cli::plan_args::PlanFormat;
 use crate::cli::{CliError, Output, Paint};
@@ -38,15 +38,26 @@ pub fn show(out: &Output, plan: &Plan, form: PlanFormat, answer: bool) -> Result
         return out.raw(text.as_bytes());
     }
     for line in text.trim_end().lines() {
-        let paint = match line.trim_start().split(' ').next() {
-            Some("+") => Some(Paint::Added),
-            Some("~") => Some(Paint::Changed),
-            Some("-") => Some(Paint::Removed),
-            Some(">") => Some(Paint::Hint),
-            _ => None,
-        };
-        let line = paint.map_or_else(|| line.to_owned(), |it| out.paint(it, line));
-        out.answer(line, answer)?;
+        out.answer(painted(out, line), answer)?;
     }
     Ok(())
+}
+
+/// A step as in the text of its plan.
+#[must_use]
+pub fn step(out: &Output, step: &PlanStep) -> String {
+    let text = render::step(step);
+    let lines: Vec<_> = text.trim_end().lines().map(|line| painted(out, line)).collect();
+    format!("{}\n{}", step.resource, lines.join("\n"))
+}
+
+fn painted(out: &Output, line: &str) -> String {
+    let paint = match line.trim_start().split(' ').next() {
+        Some("+") => Paint::Added,
+        Some("~") => Paint::Changed,
+        Some("-") => Paint::Removed,
+        Some(">") => Paint::Hint,
+        _ => return line.to_owned(),
+    };
+    out.paint(paint, line)
 }
