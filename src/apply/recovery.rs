@@ -94,7 +94,7 @@ impl PlanRunner<'_> {
         // What this run has created is not what an open create was planned against.
         let created = |work: &&StepRun| {
             let is_read = state.get(work.step.resource).is_some();
-            !work.is_open() && work.step.verb == Verb::Create && is_read
+            work.state == StepState::Done && work.step.verb == Verb::Create && is_read
         };
         let created: Vec<_> = self.all.iter().filter(created).collect();
         for work in created {

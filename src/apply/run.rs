@@ -196,8 +196,8 @@ pub(super) fn known_ids_of(
 ) -> Result<KnownIds, VaultError> {
     let mut seen = KnownIds::default();
     let Some(before) = run.before else { return Ok(seen) };
-    // The records that the run created, and those that it deleted with the number of the step, in
-    // the order of the responses.
+    // The time of each response, the step, the id of its record, and whether it was a delete. Steps
+    // whose responses have the same time were sent in their order.
     let mut ours = Vec::new();
     let mut updates = Vec::new();
     for row in vault.steps(run.number)? {
@@ -210,17 +210,17 @@ pub(super) fn known_ids_of(
                 updates.extend(row.may_be_done().then_some(step));
             }
             Verb::Delete if row.state == StepState::Done => {
-                ours.extend(step.id.zip(row.answered).map(|(id, at)| (at, id, Some(step.step))));
+                ours.extend(step.id.zip(row.answered).map(|(id, at)| (at, step.step, id, true)));
             }
             Verb::Delete => {}
-            _ => ours.extend(row.id.zip(row.answered).map(|(id, at)| (at, id, None))),
+            _ => ours.extend(row.id.zip(row.answered).map(|(id, at)| (at, step.step, id, false))),
         }
     }
     seen.changed_by(updates.iter());
     ours.sort_unstable();
     let mut ours = ours.into_iter().peekable();
-    let change = |seen: &mut KnownIds, (at, id, deleted_by): (Timestamp, i64, Option<u32>)| {
-        if deleted_by.is_some() { seen.remove_deleted(id) } else { seen.add_created(id, at) }
+    let change = |seen: &mut KnownIds, (at, _, id, is_delete): (Timestamp, u32, i64, bool)| {
+        if is_delete { seen.remove_deleted(id) } else { seen.add_created(id, at) }
     };
     for snapshot in vault.snapshots()? {
         let whole =
@@ -238,12 +238,12 @@ pub(super) fn known_ids_of(
             seen.add_listing(resource, records, snapshot.started);
         }
     }
-    for (at, id, deleted_by) in ours {
+    for (at, step, id, is_delete) in ours {
         // Steps that are marked as sent together are sent in their order.
-        let is_before = |(sent, step)| at <= sent || deleted_by.is_some_and(|it| it < step);
+        let is_before = |(sent, lost)| at <= sent || (is_delete && step < lost);
         if until.is_none_or(is_before) {
-            change(&mut seen, (at, id, deleted_by));
-        } else if deleted_by.is_none() {
+            change(&mut seen, (at, step, id, is_delete));
+        } else if !is_delete {
             seen.add_created_later(id);
         }
     }

@@ -86,7 +86,7 @@ impl Vault {
 /// Maximum number of free pages that the end of a snapshot releases (16 MiB).
 const MOST_RELEASED: u32 = 4096;
 
-/// Releases up to `most` free pages to the file system: the last pages of the file move into their
+/// Releases up to `max` free pages to the file system: the last pages of the file move into their
 /// place. A file of an earlier format keeps them until it is rewritten.
 fn release_free_pages(tx: &Transaction<'_>, max: u32) -> Result<(), TransactionError> {
     // Each step of the statement releases one page.

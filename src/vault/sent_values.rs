@@ -238,8 +238,8 @@ pub(super) fn close_others(
 }
 
 /// Closes, in the running snapshot `number`, the sent values of QR codes whose link and date both
-/// differ from the version before: they belong to deleted codes that had the same ids. Values
-/// that were sent after that version was closed belong to the new code.
+/// differ from the version before: they belong to deleted codes that had the same ids. If a run that
+/// began after a snapshot of that version created a code with the id, they belong to the new code.
 pub(super) fn close_replaced_codes(
     tx: &Transaction<'_>,
     number: SnapshotId,
@@ -253,11 +253,13 @@ pub(super) fn close_replaced_codes(
               AND EXISTS (SELECT 1 FROM sent WHERE {open})
               AND EXISTS (SELECT 1 FROM sent WHERE {open} AND key = CAST(v.id AS TEXT))),
          old AS MATERIALIZED
-           (SELECT v.id, v.link, v.date, v.until, max(v.since) FROM new CROSS JOIN {table} v USING (id)
+           (SELECT v.id, v.link, v.date, max(v.since) AS since FROM new CROSS JOIN {table} v USING (id)
             WHERE v.since < ?2 GROUP BY v.id)
          SELECT key, field FROM new CROSS JOIN old USING (id) CROSS JOIN sent
          WHERE {open} AND key = CAST(id AS TEXT) AND new.link <> old.link AND new.date <> old.date
-           AND sent.since < old.until"
+           AND NOT EXISTS (SELECT 1 FROM step JOIN run USING (run)
+             WHERE step.id = new.id AND run.before >= old.since
+               AND CASE WHEN json_valid(spec) THEN spec ->> 'resource' END = ?1)"
     );
     let replaced: Vec<(String, String)> = {
         let mut find = tx.prepare_cached(&sql)?;

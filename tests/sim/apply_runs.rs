@@ -21,6 +21,7 @@ use crate::sim::expected_account::{
 use crate::sim::invariants;
 use crate::sim::seed_runner::live_all;
 use crate::sim::seeded_choices::{Hazards, few, is_large};
+use crate::sim::unknown_outcomes::update_of;
 
 fn options() -> ApplyOptions {
     ApplyOptions {
@@ -375,6 +376,46 @@ fn a_create_is_not_stale_because_an_own_create_got_the_id_that_it_replaces() {
         let _ = world.apply(&plan, &options());
         let outcome = through(&mut world, &plan).unwrap();
         assert_eq!((outcome.done, outcome.verified), (2, 2), "at {moment}: {outcome:?}");
+    }
+}
+
+/// Whenever the process is killed: the service refuses a create with the name of a record that a
+/// later step updates.
+#[test]
+fn a_refused_create_makes_no_later_step_stale() {
+    let name = world("").service().store().campaigns.get(2).unwrap().name.clone();
+    for moment in 1..60 {
+        let mut world = world("");
+        let mut plan = campaigns(&[&name]);
+        let body = json!({"name": "Other"});
+        update_of(&world, &mut plan, Resource::Campaigns, "/api/campaign/2/update", body);
+        world.dies_after = Some(moment);
+        let _ = world.apply(&plan, &options());
+        let outcome = through(&mut world, &plan).unwrap();
+        assert_eq!((outcome.refused, outcome.done), (1, 1), "at {moment}: {outcome:?}");
+    }
+}
+
+/// Whenever the process is killed: the responses to the delete and to the first create, which gets
+/// its id, come in the same millisecond, and the second create is lost.
+#[test]
+fn a_code_that_got_a_deleted_id_at_once_is_not_taken_for_the_next_one() {
+    for moment in 1..80 {
+        let mut world = world("rate-limit=zero");
+        world.latency = Duration::ZERO;
+        world.change(linkvault::sandbox::Store::reuse_ids);
+        let mut plan = Plan::default();
+        add(&mut plan, Resource::QrCodes, Verb::Delete, "/api/qr/4/delete", None);
+        for data in ["one", "two"] {
+            let body = Some(json!({"type": "text", "data": data}));
+            add(&mut plan, Resource::QrCodes, Verb::Create, "/api/qr/add", body);
+        }
+        world.set_faults("lost-request@POST /api/qr/add#2", 1);
+        world.dies_after = Some(moment);
+        let _ = world.apply(&plan, &options());
+        let outcome = through(&mut world, &plan).unwrap();
+        let codes = world.service().store().qr_codes.iter().count();
+        assert_eq!((outcome.done, codes), (3, 5), "at {moment}: {outcome:?}");
     }
 }
 

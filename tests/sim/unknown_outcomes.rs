@@ -194,7 +194,7 @@ pub(super) fn update(world: &World, plan: &mut Plan, body: Value) {
 }
 
 /// Like [`update`], for the record that `path` names.
-fn update_of(world: &World, plan: &mut Plan, resource: Resource, path: &str, body: Value) {
+pub fn update_of(world: &World, plan: &mut Plan, resource: Resource, path: &str, body: Value) {
     add(plan, resource, Verb::Update, path, Some(body));
     let mut vault = world.open();
     let options = linkvault::crawl::CrawlOptions::new("http://sandbox").only(&[resource]);

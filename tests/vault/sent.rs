@@ -71,16 +71,24 @@ fn a_snapshot_shows_what_was_sent_before_it_was_finished() {
     assert_eq!(spans, [(2, Some(4), &json!("first")), (4, None, &json!("third"))]);
 }
 
-/// Begins a run of two steps after snapshot `before`.
+/// Begins a run of two steps after snapshot `before`, of which the first creates a QR code.
 fn begun_run(vault: &mut Vault, before: SnapshotId) -> RunId {
     let new = NewRun {
         plan_id: "abc".to_owned(),
         touched: vec![Resource::Campaigns],
         before,
-        steps: vec![String::new(); 2],
+        steps: vec![json!({"resource": "qr_codes"}).to_string(), String::new()],
         ..NewRun::default()
     };
     vault.begin_run(&new, day(3)).unwrap()
+}
+
+/// Records that the run created QR code 1 with data `mine`.
+fn code_created(vault: &mut Vault, run: RunId) {
+    let (resource, key, field) = (Resource::QrCodes, RecordKey::Id(1), "data".to_owned());
+    let sent = SentValue { resource, key, field, value: "mine".into(), created: true };
+    let made = StepResult { id: Some(1), remember: vec![sent], ..StepResult::of(StepState::Done) };
+    vault.record_result(run, 1, &made, day(2), false).unwrap();
 }
 
 /// The slug of a campaign, as a sent value of a step.
@@ -198,10 +206,7 @@ fn what_a_run_sent_for_a_code_that_got_a_known_id_stays_though_it_is_the_same() 
     vault.remember(Resource::QrCodes, &RecordKey::Id(1), "data", r#""mine""#, day(0)).unwrap();
     code(&mut vault, 0, "a", "2026-01-01");
     let run = begun_run(&mut vault, SnapshotId(1));
-    let (resource, key, field) = (Resource::QrCodes, RecordKey::Id(1), "data".to_owned());
-    let sent = SentValue { resource, key, field, value: "mine".into(), created: true };
-    let made = StepResult { remember: vec![sent], ..StepResult::of(StepState::Done) };
-    vault.record_result(run, 1, &made, day(1), false).unwrap();
+    code_created(&mut vault, run);
     code(&mut vault, 2, "b", "2026-01-02");
     assert_eq!(data(&vault, &[1, 2]), vec![Some("mine".to_owned()); 3]);
 }
@@ -216,13 +221,41 @@ fn what_a_run_sent_for_a_code_is_kept_until_a_snapshot_shows_that_code() {
     service.remove(Resource::QrCodes, &[RecordKey::Id(1)]);
     service.finish();
     let run = begun_run(&mut vault, SnapshotId(2));
-    let (resource, key, field) = (Resource::QrCodes, RecordKey::Id(1), "data".to_owned());
-    let sent = SentValue { resource, key, field, value: "mine".into(), created: true };
-    let made = StepResult { remember: vec![sent], ..StepResult::of(StepState::Done) };
-    vault.record_result(run, 1, &made, day(2), false).unwrap();
+    code_created(&mut vault, run);
     campaigns(&mut vault, day(2), &[(1, "a")]);
     code(&mut vault, 3, "b", "2026-01-02");
     assert_eq!(data(&vault, &[1, 2, 4]), [None, None, Some("mine".into()), Some("mine".into())]);
+}
+
+/// The run deletes a code and creates one that gets its id, and the list cannot be read after it.
+#[test]
+fn what_a_run_sent_for_a_code_is_kept_although_a_snapshot_still_shows_the_one_that_it_deleted() {
+    let mut vault = Vault::in_memory().unwrap();
+    vault.claim(&super::sample::identity(), false).unwrap();
+    code(&mut vault, 0, "a", "2026-01-01");
+    let run = begun_run(&mut vault, SnapshotId(1));
+    code_created(&mut vault, run);
+    campaigns(&mut vault, day(1), &[(1, "a")]);
+    code(&mut vault, 2, "b", "2026-01-02");
+    let mine = || Some("mine".to_owned());
+    assert_eq!(data(&vault, &[1, 3]), [None, mine(), mine()]);
+    // Another user deletes that code, too.
+    code(&mut vault, 3, "c", "2026-01-03");
+    assert_eq!(data(&vault, &[3, 4]), [mine(), None, None]);
+}
+
+/// A run updates a code, others delete it before the next snapshot, and its id is reused.
+#[test]
+fn what_was_sent_for_a_code_that_is_gone_is_not_taken_for_the_next_one_with_its_id() {
+    let mut vault = Vault::in_memory().unwrap();
+    let key = RecordKey::Id(1);
+    code(&mut vault, 0, "a", "2026-01-01");
+    vault.remember(Resource::QrCodes, &key, "data", r#""mine""#, day(0)).unwrap();
+    let mut service = TestService::begin(&mut vault, day(1));
+    service.remove(Resource::QrCodes, std::slice::from_ref(&key));
+    service.finish();
+    code(&mut vault, 2, "b", "2026-01-02");
+    assert_eq!(data(&vault, &[3]), [None, None]);
 }
 
 #[test]
