@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::Env;
 use super::built_in_sandbox;
+use super::error_sources::lock_timeout_error;
 use super::{NextStep, OpError, OpErrorKind};
 use crate::api::client::{Client, ClientLimits};
 use crate::api::http::{ApiKey, Transport};
@@ -189,7 +190,8 @@ fn lock(
 ) -> Result<Lock, OpError> {
     env.catch_interrupts();
     let patience = bounds.lock_timeout.unwrap_or_default();
-    let lock = Lock::take(&account.vault, command, patience, &*env.clock)?;
+    let lock =
+        Lock::take(&account.vault, command, patience, &*env.clock).map_err(lock_timeout_error)?;
     make_vault_private(env, account);
     Ok(lock)
 }

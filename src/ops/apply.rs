@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::account_options::max_staleness;
 use super::account_session::SessionLimits;
 use super::confirm_plan::{PlanConfirmation, confirm_plan, guard_or_ask};
-use super::error_sources::apply_error;
+use super::error_sources::{apply_error, without_skip};
 use super::input::{self, DesiredInput, InputOptions};
 use super::observation::Observation;
 use super::plan::{kept_records, make_plan, needed_resources};
@@ -263,7 +263,7 @@ pub(super) fn run_saved_plan(
             .next(NextStep::MakeNewPlanFor(account.name.clone())));
     }
     let which = saved.plan.reads();
-    let mut looked = session.observe(&which, run.dry_run)?;
+    let mut looked = session.observe(&which, run.dry_run).map_err(without_skip)?;
     looked.max_staleness = run.max_staleness(account);
     let own = looked.account_id.map(|id| format!("{}#{id}", looked.service));
     let moves = saved.plan.foreign.as_ref().map(|it| &it.origin);

@@ -78,9 +78,18 @@ impl From<LockError> for OpError {
         match error {
             LockError::Io { path, source } => VaultError::io(&path, source).into(),
             LockError::Interrupted => Self::new(OpErrorKind::Interrupted, error),
-            LockError::Held(_) => Self::new(OpErrorKind::Locked, error).next(NextStep::WaitForLock),
+            LockError::Held(_) => {
+                Self::new(OpErrorKind::Locked, error).next(NextStep::WaitForProcess)
+            }
         }
     }
+}
+
+/// The error of a lock that `--lock-timeout` can wait for.
+pub fn lock_timeout_error(error: LockError) -> OpError {
+    let is_held = matches!(error, LockError::Held(_));
+    let failure = OpError::from(error);
+    if is_held { failure.next(NextStep::WaitForLock) } else { failure }
 }
 
 impl From<ReferenceError> for OpError {
@@ -131,6 +140,14 @@ pub fn apply_error(error: ApplyError, account: &str) -> OpError {
         }
     };
     failure.next(next)
+}
+
+/// The error of a command without `--skip`.
+pub fn without_skip(failure: OpError) -> OpError {
+    match failure.next.as_deref() {
+        Some(NextStep::SkipResource) => failure.next(NextStep::RunAgainLater),
+        _ => failure,
+    }
 }
 
 /// The error for a file that cannot be written.

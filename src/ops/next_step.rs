@@ -113,7 +113,7 @@ pub enum NextStep {
     SkipResource,
     /// Export to a new or empty folder.
     NameEmptyFolder,
-    /// Write to another file.
+    /// Name another file.
     NameOtherFile,
     /// Remove the invalid state of the sandbox.
     RemoveSandboxFile,

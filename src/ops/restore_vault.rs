@@ -33,12 +33,15 @@ pub fn verify_copy(
     let words = lock_command("vault restore", &account.name);
     let lock = Lock::take(&account.vault, &words, Duration::ZERO, &*env.clock)?;
     let candidate =
-        RestoreCandidate::prepare(file, &account.vault).map_err(|error| match error {
-            VaultError::Missing(path) if path != account.vault => OpError::new(
+        RestoreCandidate::prepare(file, &account.vault).map_err(|error| match &error {
+            VaultError::Missing(path) if *path != account.vault => OpError::new(
                 OpErrorKind::NotFound,
                 format_args!("there is no file {}", Escaped(&path.display().to_string())),
             ),
-            error => error.into(),
+            VaultError::NotAVault(_) | VaultError::Damaged { .. } => {
+                OpError::from(error).next(NextStep::NameOtherFile)
+            }
+            _ => error.into(),
         })?;
     let unproven = unproven(&candidate, account, env)?;
     if candidate.foreign_log {

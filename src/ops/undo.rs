@@ -2,7 +2,7 @@
 
 use super::account_session::SessionLimits;
 use super::apply::{ApplyReport, RunOptions, RunRequest, report, run_input};
-use super::error_sources::{apply_error, vault_error};
+use super::error_sources::{apply_error, vault_error, without_skip};
 use super::input::DesiredInput;
 use super::write_session::WriteSession;
 use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
@@ -82,6 +82,7 @@ pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError
         account: true,
     };
     let asked = RunRequest::new("undo", &wanted.name);
-    let end = run_input(&mut session, asked, &wanted, &policy, &request.options)?;
+    let end =
+        run_input(&mut session, asked, &wanted, &policy, &request.options).map_err(without_skip)?;
     report(session, end, None, &request.options)
 }

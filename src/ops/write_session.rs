@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Env;
 use super::account_session::{AccountSession, SessionLimits, lock_command};
+use super::error_sources::lock_timeout_error;
 use super::observation::{Observation, observe_aside, observe_into};
 use super::{NextStep, OpError, OpErrorKind};
 use crate::clock::Clock;
@@ -44,7 +45,8 @@ impl WriteLock {
     fn take(&mut self, env: &Env, service: &str, id: i64) -> Result<(), OpError> {
         if self.held.is_none() {
             let file = env.home()?.writes_file(service, id);
-            self.held = Some(Lock::take(&file, &self.command, self.patience, &*env.clock)?);
+            let lock = Lock::take(&file, &self.command, self.patience, &*env.clock);
+            self.held = Some(lock.map_err(lock_timeout_error)?);
         }
         Ok(())
     }

@@ -84,6 +84,13 @@ fn a_second_process_is_told_who_holds_the_lock() {
         "another process works on this account: pid {pid}, `linkvault backup main`"
     ))
     .says_among("--lock-timeout");
+    // These commands do not have the flag.
+    let commands: [&[&str]; 2] =
+        [&["forget", "main", "--keep-last", "1"], &["resolve", "main", "1"]];
+    for command in commands {
+        let ran = environment.run(command).exits_with(11);
+        ran.says_among("hint: wait for it, and run the command again\n");
+    }
     environment.run(&["snapshots", "main"]).succeeds();
     environment.run(&["doctor", "main"]).succeeds().prints_among(&format!("pid {pid} runs"));
     service.faults("");

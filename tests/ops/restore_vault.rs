@@ -73,7 +73,7 @@ fn the_copy_of_another_account_and_what_is_no_vault_are_refused() {
     environment
         .run(&["vault", "restore", &text, "--to", "main", "--yes"])
         .exits_with(1)
-        .says_among("is not a vault");
+        .says_among("is not a vault of linkvault\nhint: nothing was written; name another file\n");
     assert_eq!(snapshots(&environment), 2);
 }
 

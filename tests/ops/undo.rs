@@ -257,6 +257,17 @@ fn there_is_no_undo_of_a_run_that_is_none_or_not_finished() {
 }
 
 #[test]
+fn a_list_that_cannot_be_read_causes_no_hint_to_a_flag_that_undo_does_not_have() {
+    let (environment, service) = backed_up();
+    environment.write("campaigns.csv", "name\nA\n");
+    environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).succeeds();
+    service.faults("html@GET /api/campaigns");
+    let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(1);
+    ran.says_among("campaigns could not be read whole")
+        .says_among("hint: run the command again when the service answers for it\n");
+}
+
+#[test]
 fn a_run_whose_beginning_was_forgotten_says_so() {
     let (environment, _service) = backed_up();
     environment.write("campaigns.csv", "name\nA\n");

@@ -15,10 +15,10 @@ Examples:
   linkvault resolve main 3               show the steps, and what they may have made
   linkvault resolve main 3 --adopt 7=412    record 412 is what step 7 made
   linkvault resolve main 3 --retry 7     it made nothing; send it again
-  linkvault resolve main 3 --leave 7     leave it undone
-  linkvault resolve main 3 --abandon     leave all that is not done; end the run
+  linkvault resolve main 3 --leave 7     do not send it again
+  linkvault resolve main 3 --abandon     send no remaining step; end the run
 
-Afterwards `linkvault resume` goes on with the run.")]
+Afterwards `linkvault resume` continues the run.")]
 pub struct Args {
     /// The account
     pub account: String,
@@ -31,10 +31,10 @@ pub struct Args {
     /// Send the step again: it created nothing; repeatable
     #[arg(long, value_name = "STEP")]
     pub retry: Vec<u32>,
-    /// Leave the step undone; repeatable
+    /// Do not send the step again, done or not; repeatable
     #[arg(long, value_name = "STEP")]
     pub leave: Vec<u32>,
-    /// Leave all remaining steps undone and finish the run
+    /// Send no remaining step and finish the run
     #[arg(long, conflicts_with_all = ["adopt", "retry", "leave"])]
     pub abandon: bool,
     /// Show the open steps and record no decision
