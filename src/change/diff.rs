@@ -4,28 +4,18 @@ use std::collections::BTreeMap;
 
 pub use crate::model::differences::FieldChange;
 use crate::model::differences::{self, FieldValues, fields};
+use crate::model::named::named;
 use crate::model::{FieldValue, Record, RecordKey, Resource, Role, State};
 
-/// The kind of a record's change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChangeKind {
-    /// Only the later state has the record.
-    Added,
-    /// Only the earlier state has the record.
-    Removed,
-    /// Some fields differ.
-    Changed,
-}
-
-impl ChangeKind {
-    /// The name in JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Added => "added",
-            Self::Removed => "removed",
-            Self::Changed => "changed",
-        }
+named! {
+    /// The kind of a record's change.
+    pub enum ChangeKind {
+        /// Only the later state has the record.
+        Added = "added",
+        /// Only the earlier state has the record.
+        Removed = "removed",
+        /// Some fields differ.
+        Changed = "changed",
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::clock::Timestamp;
 use crate::health::attempt::{
@@ -12,6 +12,7 @@ use crate::health::attempt::{
 use crate::health::persisted_state::PersistedState;
 use crate::health::rules::{self, HealthFacts};
 use crate::model::CountOrPercent;
+use crate::model::named::named;
 use crate::schedule::due_queue::MAX_SETBACK;
 
 /// The status of an account at one moment. `linkvault status --json` prints it.
@@ -50,30 +51,17 @@ pub struct AccountStatus {
     pub new_alerts: Vec<Alert>,
 }
 
-/// The status of an account in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Health {
-    /// The newest backup is complete and not too old.
-    Good,
-    /// There has been no backup yet.
-    New,
-    /// Backups are made, but there is a problem.
-    Warning,
-    /// Backups fail, or are too old.
-    Failing,
-}
-
-impl Health {
-    /// The name in JSON, metrics and tables.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::New => "new",
-            Self::Warning => "warning",
-            Self::Failing => "failing",
-        }
+named! {
+    /// The status of an account in one word.
+    pub enum Health {
+        /// The newest backup is complete and not too old.
+        Good = "good",
+        /// There has been no backup yet.
+        New = "new",
+        /// Backups are made, but there is a problem.
+        Warning = "warning",
+        /// Backups fail, or are too old.
+        Failing = "failing",
     }
 }
 

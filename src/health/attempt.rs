@@ -7,32 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::model::SnapshotId;
-
-/// Declares an enum whose variants have one name each in files, JSON and metrics.
-macro_rules! named {
-    ($(#[$doc:meta])* pub enum $type:ident {
-        $($(#[$about:meta])* $variant:ident = $name:literal,)*
-    }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum $type {
-            $($(#[$about])* #[serde(rename = $name)] $variant,)*
-        }
-
-        impl $type {
-            /// All variants, in the order of declaration.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
-
-            /// The name in files, JSON and metrics.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-    };
-}
+use crate::model::named::named;
 
 /// One backup attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,20 +91,20 @@ impl BackupAttempt {
     }
 }
 
-/// How a backup attempt ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AttemptOutcome {
-    /// The snapshot is complete.
-    Complete,
-    /// The snapshot lacks some resources or records.
-    Partial,
-    /// It failed.
-    Failed,
-    /// The program was asked to stop; the next attempt continues the snapshot.
-    Stopped,
-    /// Another process holds the account's lock; the attempt is repeated soon.
-    Locked,
+named! {
+    /// How a backup attempt ended.
+    pub enum AttemptOutcome {
+        /// The snapshot is complete.
+        Complete = "complete",
+        /// The snapshot lacks some resources or records.
+        Partial = "partial",
+        /// It failed.
+        Failed = "failed",
+        /// The program was asked to stop; the next attempt continues the snapshot.
+        Stopped = "stopped",
+        /// Another process holds the account's lock; the attempt is repeated soon.
+        Locked = "locked",
+    }
 }
 
 /// A problem of an account. It lasts until it is resolved.

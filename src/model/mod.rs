@@ -5,6 +5,7 @@ pub mod count_or_percent;
 pub mod differences;
 pub mod ids;
 pub(crate) mod members;
+pub(crate) mod named;
 pub mod natural_key;
 pub mod paging;
 pub mod record;

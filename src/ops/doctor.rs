@@ -13,6 +13,7 @@ use crate::api::rate_limit_headers::RateLimitHeaders;
 use crate::clock::Timestamp;
 use crate::config::{AccountConfig, AccountLocation};
 use crate::crawl::request_account;
+use crate::model::named::named;
 use crate::progress::NoProgress;
 use crate::vault::lock::{Lock, LockHolder};
 use crate::vault::snapshot::SnapshotStatus;
@@ -21,38 +22,23 @@ use crate::vault::{AccountIdentity, IdentityPart, Vault, VaultError};
 /// `doctor` reports a failure at once, without retries.
 const ONCE: GetOptions = GetOptions { retries: Some(0) };
 
-/// The subject of one check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CheckSubject {
-    /// The service's URL in the configuration.
-    Service,
-    /// The vault's file.
-    Vault,
-    /// The lock of the account.
-    Lock,
-    /// The API key: the service accepts it, for the account of the vault.
-    Key,
-    /// The response to a request.
-    Answer,
-    /// The service's clock compared with ours.
-    Clock,
-    /// The service's rate limit.
-    Limit,
-}
-
-impl CheckSubject {
-    /// The name of the subject in JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Service => "service",
-            Self::Vault => "vault",
-            Self::Lock => "lock",
-            Self::Key => "key",
-            Self::Answer => "answer",
-            Self::Clock => "clock",
-            Self::Limit => "limit",
-        }
+named! {
+    /// The subject of one check.
+    pub enum CheckSubject {
+        /// The service's URL in the configuration.
+        Service = "service",
+        /// The vault's file.
+        Vault = "vault",
+        /// The lock of the account.
+        Lock = "lock",
+        /// The API key: the service accepts it, for the account of the vault.
+        Key = "key",
+        /// The response to a request.
+        Answer = "answer",
+        /// The service's clock compared with ours.
+        Clock = "clock",
+        /// The service's rate limit.
+        Limit = "limit",
     }
 }
 

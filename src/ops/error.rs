@@ -6,60 +6,40 @@ use super::NextStep;
 use crate::config::{
     AccountError, AddAccountError, ConfigError, HomeError, KeySourceCause, KeySourceError,
 };
+use crate::model::named::named;
 
-/// The kind of a failure, from which its name in JSON and the exit code follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OpErrorKind {
-    /// A failure of no other kind.
-    Failed,
-    /// An invalid command line.
-    Usage,
-    /// The configuration is missing or invalid.
-    Config,
-    /// There is no such account.
-    Account,
-    /// There is no such snapshot, record or file.
-    NotFound,
-    /// The service did not respond, or not as documented.
-    Service,
-    /// The file is not a vault, is damaged, or belongs to another account.
-    Vault,
-    /// The plan is stale, or was applied before.
-    Stale,
-    /// A guard refused the plan, such as `--max-delete`.
-    Guard,
-    /// Steps have an unknown outcome, which a person must resolve.
-    UnknownOutcome,
-    /// The service did not accept the key.
-    Unauthorised,
-    /// A limit on time, requests or the service's rate stopped the operation; it can be continued.
-    Stopped,
-    /// Another process holds the account's lock.
-    Locked,
-    /// The user interrupted the operation.
-    Interrupted,
-}
-
-impl OpErrorKind {
-    /// The name of the kind in JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Usage => "usage",
-            Self::Config => "config",
-            Self::Account => "account",
-            Self::NotFound => "not_found",
-            Self::Service => "service",
-            Self::Vault => "vault",
-            Self::Stale => "stale",
-            Self::Guard => "guard",
-            Self::UnknownOutcome => "unknown_outcome",
-            Self::Unauthorised => "unauthorised",
-            Self::Stopped => "stopped",
-            Self::Locked => "locked",
-            Self::Interrupted => "interrupted",
-        }
+named! {
+    /// The kind of a failure, from which its name in JSON and the exit code follow.
+    pub enum OpErrorKind {
+        /// A failure of no other kind.
+        Failed = "failed",
+        /// An invalid command line.
+        Usage = "usage",
+        /// The configuration is missing or invalid.
+        Config = "config",
+        /// There is no such account.
+        Account = "account",
+        /// There is no such snapshot, record or file.
+        NotFound = "not_found",
+        /// The service did not respond, or not as documented.
+        Service = "service",
+        /// The file is not a vault, is damaged, or belongs to another account.
+        Vault = "vault",
+        /// The plan is stale, or was applied before.
+        Stale = "stale",
+        /// A guard refused the plan, such as `--max-delete`.
+        Guard = "guard",
+        /// Steps have an unknown outcome, which a person must resolve.
+        UnknownOutcome = "unknown_outcome",
+        /// The service did not accept the key.
+        Unauthorised = "unauthorised",
+        /// A limit on time, requests or the service's rate stopped the operation; it can be
+        /// continued.
+        Stopped = "stopped",
+        /// Another process holds the account's lock.
+        Locked = "locked",
+        /// The user interrupted the operation.
+        Interrupted = "interrupted",
     }
 }
 

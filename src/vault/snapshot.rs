@@ -6,84 +6,40 @@ use rusqlite::{OptionalExtension, Row};
 
 use super::digest::{DigestSum, fields};
 use crate::clock::Timestamp;
+use crate::model::named::named;
 use crate::model::{Resource, SnapshotId};
 use crate::vault::version_rows::{TemplateCache, bytes};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums, forget};
 
-/// The state of a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SnapshotStatus {
-    /// Unfinished: a crawl is running, or was interrupted and can be continued.
-    Running,
-    /// Contains all records of the account, except excluded resources.
-    Complete,
-    /// Some records could not be read; the outcomes say which.
-    Partial,
-}
-
-impl SnapshotStatus {
-    /// The one spelling.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Complete => "complete",
-            Self::Partial => "partial",
-        }
-    }
-
-    fn from_name(name: &str) -> Option<Self> {
-        [Self::Running, Self::Complete, Self::Partial].into_iter().find(|it| it.name() == name)
+named! {
+    /// The state of a snapshot.
+    pub enum SnapshotStatus {
+        /// Unfinished: a crawl is running, or was interrupted and can be continued.
+        Running = "running",
+        /// Contains all records of the account, except excluded resources.
+        Complete = "complete",
+        /// Some records could not be read; the outcomes say which.
+        Partial = "partial",
     }
 }
 
-/// How reading one resource ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReadState {
-    /// Not read yet.
-    Pending,
-    /// Every record was read, in a listing that is proven complete and consistent.
-    Complete,
-    /// The listing kept changing while it was read. Records are as last read; none is removed.
-    Drifted,
-    /// The account does not have this resource on the service.
-    NotOffered,
-    /// The resource could not be read; records are as in the snapshot before.
-    Failed,
-    /// The resource was not requested; records are as in the snapshot before.
-    Skipped,
-    /// The configuration excludes the resource; records are as in the snapshot before.
-    Excluded,
-}
-
-impl ReadState {
-    const ALL: [Self; 7] = [
-        Self::Pending,
-        Self::Complete,
-        Self::Drifted,
-        Self::NotOffered,
-        Self::Failed,
-        Self::Skipped,
-        Self::Excluded,
-    ];
-
-    /// The one spelling.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Complete => "complete",
-            Self::Drifted => "drifted",
-            Self::NotOffered => "not_offered",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-            Self::Excluded => "excluded",
-        }
-    }
-
-    fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
+named! {
+    /// How reading one resource ended.
+    pub enum ReadState {
+        /// Not read yet.
+        Pending = "pending",
+        /// Every record was read, in a listing that is proven complete and consistent.
+        Complete = "complete",
+        /// The listing kept changing while it was read. Records are as last read; none is removed.
+        Drifted = "drifted",
+        /// The account does not have this resource on the service.
+        NotOffered = "not_offered",
+        /// The resource could not be read; records are as in the snapshot before.
+        Failed = "failed",
+        /// The resource was not requested; records are as in the snapshot before.
+        Skipped = "skipped",
+        /// The configuration excludes the resource; records are as in the snapshot before.
+        Excluded = "excluded",
     }
 }
 
