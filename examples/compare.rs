@@ -14,6 +14,7 @@ use linkvault::ops::backup::{BackupRequest, backup};
 use linkvault::ops::diff::{DiffRequest, compare};
 use linkvault::ops::input::InputOptions;
 use linkvault::ops::{Env, NoEvents};
+use linkvault::vault::journal::RunCommand;
 
 fn main() -> Result<(), Box<dyn Error>> {
     run(&mut std::io::stdout().lock())
@@ -34,7 +35,7 @@ pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     std::fs::write(&file, "id,name\n3,Letter to readers\n,Winter Reading List\n")?;
     let request = ApplyRequest {
         account: &account,
-        command: "import",
+        command: RunCommand::Import,
         input: ApplyInput::Files(vec![file]),
         options: InputOptions::default(),
         policy: Default::default(),

@@ -20,6 +20,7 @@ use linkvault::crawl::{self, StatisticsMode};
 use linkvault::model::Resource;
 use linkvault::progress::NoProgress;
 use linkvault::vault::Vault;
+use linkvault::vault::journal::RunCommand;
 
 use crate::child;
 
@@ -86,7 +87,7 @@ fn carried_out(url: &str, csv: &[u8], file: &Path) -> RunReport {
         plan(&desired(resource, csv), current, None, &Policy::default()).unwrap()
     };
     let options = ApplyOptions {
-        command: "import".to_owned(),
+        command: RunCommand::Import,
         input: "channels.csv".to_owned(),
         service: service.to_owned(),
         snapshot_before: Some(seen.snapshot.number),

@@ -48,13 +48,13 @@ pub use step_request::{NOT_SHOWN, StepSecrets};
 
 use crate::model::paging::Paging;
 use crate::model::{Resource, RunId, SnapshotId};
+use crate::vault::journal::RunCommand;
 
 /// Options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct ApplyOptions {
-    /// The name of the command, such as `apply`, `import`, `restore` or `undo`; stored in the
-    /// journal.
-    pub command: String,
+    /// The command, for the journal.
+    pub command: RunCommand,
     /// The input of the command as text, such as file names; only stored in the journal.
     pub input: String,
     /// The plan's id, by which a second run of the same plan is refused; empty if it has none.

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::apply::journal_step::parse_step;
 use crate::apply::reconcile::records_of_create;
-use crate::apply::verify::{DIFFERS, unlisted_values};
+use crate::apply::verify::unlisted_values;
 use crate::apply::{ApplyError, ApplyOptions};
 use crate::change::plan::{
     AccountMemory, AgreedValues, MatchedRecord, MigrationMatches, MoveNote, Plan, PlanStep, ROTATOR,
@@ -18,7 +18,7 @@ use crate::model::{
     FieldValue, RecordKey, Resource, Role, RunId, SentValue, SnapshotId, State, Verb,
 };
 use crate::vault::id_map::IdMapping;
-use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState};
+use crate::vault::journal::{JournalStep, NewRun, Run, RunCommand, RunStatus, StepState};
 use crate::vault::{Vault, VaultError};
 
 /// The sent values and replaced ids that the vault has stored, for a plan.
@@ -76,7 +76,7 @@ pub fn migration_memory(
         let rows = vault.steps(run.number)?;
         let note = move_note(&run);
         // A saved migration plan is executed by `apply`.
-        let may_be_move = run.command == "migrate" || note.is_some();
+        let may_be_move = run.command == RunCommand::Migrate || note.is_some();
         if !may_be_move && !rows.iter().any(|row| row.spec.contains(origin)) {
             continue;
         }
@@ -89,9 +89,7 @@ pub fn migration_memory(
             continue;
         }
         first = first.or(run.before);
-        let is_done = |row: &JournalStep| {
-            row.state == StepState::Done && row.verified.as_deref() != Some(DIFFERS)
-        };
+        let is_done = |row: &JournalStep| row.state == StepState::Done && !row.differs();
         let all = rows.into_iter().zip(steps).filter(|(row, _)| is_done(row));
         let done: Vec<_> = all.map(|(row, step)| (row.id, step)).collect();
         moves.push((note.map_or_else(Vec::new, |note| note.agreed), done));
@@ -175,7 +173,7 @@ pub fn save_agreement(
         return Ok(());
     }
     let new = NewRun {
-        command: options.command.clone(),
+        command: options.command,
         input: options.input.clone(),
         plan_id: String::new(),
         plan: options.plan.clone(),
@@ -191,7 +189,7 @@ pub fn save_agreement(
 /// version that created nothing does not name the account; then any migration counts.
 fn is_from(run: &Run, steps: &[PlanStep], origin: &str) -> bool {
     let mut origins = steps.iter().filter_map(|step| step.origin.as_deref());
-    origins.next().map_or(run.command == "migrate", |it| it == origin)
+    origins.next().map_or(run.command == RunCommand::Migrate, |it| it == origin)
 }
 
 /// Adds the values of the snapshot before the first migration. A value that no migration has set or
@@ -360,7 +358,7 @@ mod tests {
         create.replaces = Some(7);
         create.origin = Some("http://old#1".to_owned());
         let run = NewRun {
-            command: "migrate".to_owned(),
+            command: RunCommand::Migrate,
             touched: vec![Resource::Campaigns],
             steps: vec![serde_json::to_string(&create).unwrap()],
             ..NewRun::default()

@@ -9,10 +9,16 @@ use crate::change::plan::PlanStep;
 use crate::clock::Timestamp;
 use crate::model::{Record, RecordKey, RunId, Verb};
 use crate::vault::Vault;
-use crate::vault::journal::{Run, RunStatus, StepResult, StepState};
+use crate::vault::journal::{JournalStep, Run, RunStatus, StepResult, StepState};
 
 /// The message of a skipped step that may have taken effect.
-pub const MAY_BE_DONE: &str = "left by decision; whether it was done is not known";
+const MAY_BE_DONE: &str = "left by decision; whether it was done is not known";
+
+/// Whether `row` was skipped by decision and may have taken effect. The journal has no state for it,
+/// so its message tells.
+pub(super) fn was_left_unknown(row: &JournalStep) -> bool {
+    row.state == StepState::Skipped && row.message.as_deref() == Some(MAY_BE_DONE)
+}
 
 /// A person's decision on a step of unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::ApplyError;
-use super::verify::{DIFFERS, HIDDEN, Verification, verify};
+use super::verify::{Verification, verify};
 use crate::api::client::Client;
 use crate::apply::journal_step::{
     StepRun, load_step_runs, parse_step, step_title, unfinished_step_message,
@@ -16,7 +16,9 @@ use crate::clock::{Clock, Timestamp};
 use crate::crawl::{self, CrawlError, CrawlReport, ObservationScope, ServiceLink, Unread};
 use crate::model::{Resource, RunId, SnapshotId, State, Verb};
 use crate::progress::{NoProgress, Progress};
-use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState, StepVerification};
+use crate::vault::journal::{
+    JournalStep, NewRun, Run, RunStatus, StepState, StepVerification, VerifiedState,
+};
 use crate::vault::{self, Vault, VaultError};
 
 /// Applies `plan`: reads the resources that it touches, refuses a stale plan, sends each step,
@@ -60,7 +62,7 @@ pub fn apply(
         return Err(ApplyError::Stale(stale));
     }
     let new = NewRun {
-        command: options.command.clone(),
+        command: options.command,
         input: options.input.clone(),
         plan_id: options.plan_id.clone(),
         plan: options.plan.clone(),
@@ -257,7 +259,8 @@ fn problems_of(vault: &Vault, run: RunId) -> Result<Vec<String>, ApplyError> {
         let name = step_title(&parse_step(&row)?);
         if row.state != StepState::Done {
             problems.push(unfinished_step_message(&name, row.state, row.message.as_deref()));
-        } else if let Some(remark) = row.remark.filter(|_| row.verified.as_deref() != Some(HIDDEN))
+        } else if let Some(remark) =
+            row.remark.filter(|_| row.verified != Some(VerifiedState::Hidden))
         {
             problems.push(format!("{name}: {remark}"));
         }
@@ -270,11 +273,6 @@ enum RunProblem {
     /// A progress event has reported it.
     Told(String),
     New(String),
-}
-
-/// Whether a step was done and its result differs from the plan.
-fn differs(row: &JournalStep) -> bool {
-    row.state == StepState::Done && row.verified.as_deref() == Some(DIFFERS)
 }
 
 fn run_report(vault: &Vault, run: RunId, all: Vec<RunProblem>) -> Result<RunReport, ApplyError> {
@@ -298,7 +296,7 @@ fn run_report(vault: &Vault, run: RunId, all: Vec<RunProblem>) -> Result<RunRepo
         stale: run.count(StepState::Stale),
         unknown: run.count(StepState::Unknown),
         not_sent: run.count(StepState::Planned) + run.count(StepState::Sent),
-        different: steps.iter().filter(|row| differs(row)).count() as u64,
+        different: steps.iter().filter(|row| row.differs()).count() as u64,
         verified: run.verified,
         requests: run.requests,
         before: run.before,
@@ -314,7 +312,9 @@ impl PlanRunner<'_> {
         let undone = [StepState::Refused, StepState::Skipped, StepState::Stale].map(any);
         Ok(if any(StepState::Unknown) {
             RunStatus::Unknown
-        } else if undone.contains(&true) || self.vault.steps(self.run)?.iter().any(differs) {
+        } else if undone.contains(&true)
+            || self.vault.steps(self.run)?.iter().any(JournalStep::differs)
+        {
             RunStatus::Partial
         } else {
             RunStatus::Complete
@@ -454,7 +454,7 @@ impl PlanRunner<'_> {
             }
             all.push(StepVerification {
                 step: step.step,
-                word: look.word().to_owned(),
+                result: look.state(),
                 remark: look.remark().map(str::to_owned),
                 id: learned,
                 remember,

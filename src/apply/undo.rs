@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::deleted::deleted_since;
 use super::journal_step::parse_step;
-use super::resolve::MAY_BE_DONE;
+use super::resolve::was_left_unknown;
 use super::verify::{Verification, is_as_asked, verify};
 use crate::apply::response::{says_absent, says_present};
 use crate::apply::{ApplyError, step_request};
@@ -67,7 +67,7 @@ pub fn undo_run(vault: &mut Vault, run: RunId) -> Result<UndoInput, ApplyError> 
         let is_true = || is_in_effect(&step, id, &ids, &before, after.as_ref());
         match (row.state, step.verb) {
             (StepState::Done, _) => done.push(FinishedStep { step, id }),
-            (StepState::Skipped, verb) if row.message.as_deref() == Some(MAY_BE_DONE) => {
+            (_, verb) if was_left_unknown(&row) => {
                 match is_true().filter(|_| verb != Verb::Create) {
                     Some(true) => done.push(FinishedStep { step, id }),
                     Some(false) => {}

@@ -7,12 +7,7 @@ use crate::apply::reconcile::records_of_create;
 use crate::change::plan::{JsonFields, PlanStep};
 use crate::model::natural_key::{domain_host, fold_case};
 use crate::model::{Field, FieldKind, FieldValue, Record, RecordKey, State, Verb, value};
-
-/// The journal's word for the verification of a step whose result no list shows.
-pub const HIDDEN: &str = "unverifiable";
-
-/// The journal's word for the verification of a step whose result differs from the plan.
-pub const DIFFERS: &str = "differs";
+use crate::vault::journal::VerifiedState;
 
 /// The result of verifying a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,13 +21,13 @@ pub enum Verification {
 }
 
 impl Verification {
-    /// The word that the journal stores for it.
+    /// The result without its text, as the journal stores it.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn state(&self) -> VerifiedState {
         match self {
-            Self::AsAsked(_) => crate::vault::journal::VERIFIED,
-            Self::Differs(_) => DIFFERS,
-            Self::Hidden(_) => HIDDEN,
+            Self::AsAsked(_) => VerifiedState::Verified,
+            Self::Differs(_) => VerifiedState::Differs,
+            Self::Hidden(_) => VerifiedState::Hidden,
         }
     }
 

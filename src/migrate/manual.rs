@@ -20,6 +20,9 @@ pub struct ManualTask {
     /// Whether the task is done as soon as the record has moved.
     #[serde(skip)]
     pub done_when_moved: bool,
+    /// Whether the service refuses to list the resource.
+    #[serde(skip)]
+    pub unread: bool,
 }
 
 impl ManualTask {
@@ -34,21 +37,21 @@ impl ManualTask {
             reason: reason.to_owned(),
             not_moved: false,
             done_when_moved: false,
+            unread: false,
         }
+    }
+
+    /// A task about a resource that the service refuses to list.
+    #[must_use]
+    pub fn unread(resource: Resource) -> Self {
+        Self { unread: true, ..Self::of_all(resource, UNREAD) }
     }
 
     /// A task about one record that is not moved.
     #[must_use]
     pub fn not_moved(resource: Resource, id: impl ToString, name: &str, reason: &str) -> Self {
         let (id, name) = (id.to_string(), name.to_owned());
-        Self {
-            resource,
-            id,
-            name,
-            reason: reason.to_owned(),
-            not_moved: true,
-            done_when_moved: false,
-        }
+        Self { id, name, not_moved: true, ..Self::of_all(resource, reason) }
     }
 
     /// The same task, for a record that is moved.
@@ -65,7 +68,7 @@ impl ManualTask {
 }
 
 /// The service refuses to list a resource.
-pub const UNREAD: &str = "the old service does not list them; check there whether there are any";
+const UNREAD: &str = "the old service does not list them; check there whether there are any";
 /// The settings of the account itself.
 pub const ACCOUNT: &str = "e-mail, password and plan of each account stay unchanged; change them in \
     the services' web interfaces";

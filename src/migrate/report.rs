@@ -6,7 +6,6 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::ManualTask;
-use super::manual::UNREAD;
 use crate::change::desired::{DesiredRecord, DesiredState};
 use crate::change::plan::{KeptValue, Plan, PlanStep, UnsupportedChange};
 use crate::change::render::escaped;
@@ -160,7 +159,7 @@ impl MigrationReport {
         for it in &self.unsupported {
             add(it.resource, it.reason.clone(), Some(&it.key));
         }
-        for it in self.manual.iter().filter(|it| it.not_moved || it.reason == UNREAD) {
+        for it in self.manual.iter().filter(|it| it.not_moved || it.unread) {
             add(it.resource, it.reason.clone(), Some(&*it.id).filter(|id| !id.is_empty()));
         }
         for it in &self.unseen {

@@ -27,14 +27,14 @@ use crate::change::policy::Policy;
 use crate::config::AccountConfig;
 use crate::format;
 use crate::model::{Resource, State};
-use crate::vault::journal::StepState;
+use crate::vault::journal::{RunCommand, StepState};
 
 /// What to apply, to which account, and how.
 pub struct ApplyRequest<'a> {
     /// The account to change.
     pub account: &'a AccountConfig,
-    /// The name of the command for lock and journal: `apply`, `import` or `restore`.
-    pub command: &'a str,
+    /// The command for lock and journal: `apply`, `import` or `restore`.
+    pub command: RunCommand,
     /// The desired state.
     pub input: ApplyInput,
     /// Which part of the input to use.
@@ -130,9 +130,9 @@ pub struct AppliedRun {
 }
 
 /// Where a plan to be executed comes from.
-pub struct RunRequest<'a> {
-    /// The name of the command for the journal, such as `apply` or `undo`.
-    pub command: &'a str,
+pub struct RunRequest {
+    /// The command for the journal.
+    pub command: RunCommand,
     /// The input as the user named it; of a file, its path.
     pub input: String,
     /// The id of a saved plan; empty for a plan that was just made.
@@ -143,10 +143,10 @@ pub struct RunRequest<'a> {
     pub manual: u64,
 }
 
-impl<'a> RunRequest<'a> {
+impl RunRequest {
     /// A request without secrets, for a plan that was just made.
     #[must_use]
-    pub fn new(command: &'a str, input: &str) -> Self {
+    pub fn new(command: RunCommand, input: &str) -> Self {
         let (plan_id, secrets) = (String::new(), StepSecrets::default());
         Self { command, input: input.to_owned(), plan_id, secrets, manual: 0 }
     }
@@ -161,7 +161,7 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
     let ApplyRequest { account, command, input, options, policy, password, run, limits } = request;
     let run = RunOptions { encoding: options.encoding, ..run };
     env.catch_interrupts();
-    let open = || WriteSession::open(env, account, command, &limits);
+    let open = || WriteSession::open(env, account, command.name(), &limits);
     let (wanted, input_name) = match input {
         ApplyInput::Password => (DesiredInput::default(), "a new password".to_owned()),
         ApplyInput::Files(files) => {
@@ -209,7 +209,7 @@ pub(super) enum PlanEnd {
 /// As [`apply()`].
 pub(super) fn run_input(
     session: &mut WriteSession<'_>,
-    request: RunRequest<'_>,
+    request: RunRequest,
     wanted: &DesiredInput,
     policy: &Policy,
     run: &RunOptions,
@@ -285,7 +285,7 @@ pub(super) fn run_saved_plan(
         let failure = apply_error(apply::ApplyError::Stale(stale), &account.name);
         return Err(session.discard_after(&looked, failure));
     }
-    let request = RunRequest { plan_id: saved.id, ..RunRequest::new("apply", input) };
+    let request = RunRequest { plan_id: saved.id, ..RunRequest::new(RunCommand::Apply, input) };
     let plan = Plan { cost: looked.cost(&saved.plan), ..saved.plan };
     run_plan(session, request, plan, looked, policy, run)
 }
@@ -293,7 +293,7 @@ pub(super) fn run_saved_plan(
 /// Shows a plan, asks for confirmation, and executes it.
 fn run_plan(
     session: &mut WriteSession<'_>,
-    request: RunRequest<'_>,
+    request: RunRequest,
     plan: Plan,
     looked: Observation,
     policy: &Policy,
@@ -325,7 +325,7 @@ fn run_plan(
 /// If the question could not be asked, or was interrupted.
 pub(super) fn run_confirmed(
     session: &mut WriteSession<'_>,
-    request: RunRequest<'_>,
+    request: RunRequest,
     plan: &Plan,
     looked: &Observation,
     run: &RunOptions,
@@ -359,7 +359,7 @@ pub(super) fn run_confirmed(
     let matched = apply::save_matches(&mut session.vault, plan, saved, session.clock.now());
     matched.map_err(|failure| session.discard_after(looked, failure.into()))?;
     let options = apply::ApplyOptions {
-        command: request.command.to_owned(),
+        command: request.command,
         input: request.input,
         plan_id: request.plan_id,
         service: session.session.service.clone(),

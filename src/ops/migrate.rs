@@ -30,7 +30,7 @@ use crate::migrate::{
 };
 use crate::model::{CountOrPercent, Resource, RunId, State};
 use crate::vault::Vault;
-use crate::vault::journal::{JournalStep, StepState};
+use crate::vault::journal::{JournalStep, RunCommand, StepState};
 use crate::vault::reference::Reference;
 use crate::vault::snapshot::{ReadState, Snapshot};
 
@@ -222,7 +222,7 @@ fn apply_step(
         apply::save_matches(&mut session.vault, &moving.plan, false, now)?;
         if let Some(foreign) = &moving.plan.foreign {
             let options = apply::ApplyOptions {
-                command: "migrate".to_owned(),
+                command: RunCommand::Migrate,
                 input: moved.name.clone(),
                 plan: RunInput::of(&moving.plan, None).text(),
                 ..apply::ApplyOptions::default()
@@ -237,7 +237,7 @@ fn apply_step(
     let run =
         RunOptions { fail_fast: request.fail_fast, yes: request.yes, ..RunOptions::default() };
     let manual = left_to_a_person(moving);
-    let asked = RunRequest { manual, ..RunRequest::new("migrate", &moved.name) };
+    let asked = RunRequest { manual, ..RunRequest::new(RunCommand::Migrate, &moved.name) };
     let ended = run_confirmed(&mut session, asked, &moving.plan, looked, &run, false)?;
     let Some(ended) = ended else { return Ok(MigrateReport::Declined) };
     let checkpoint = session.vault.checkpoint();
@@ -395,7 +395,7 @@ fn unread(
 ) -> Result<Vec<ManualTask>, OpError> {
     let unread = crawl::unread(snapshot, needed).into_iter();
     let tasks = unread.map(|it| match it.state {
-        ReadState::NotOffered => Ok(ManualTask::of_all(it.resource, migrate::manual::UNREAD)),
+        ReadState::NotOffered => Ok(ManualTask::unread(it.resource)),
         _ => Err(whose(from, it.into())),
     });
     tasks.collect()
@@ -412,9 +412,7 @@ fn report(
     let journal = run.map(|run| vault.steps(run)).transpose()?.unwrap_or_default();
     let why = |step: JournalStep| match step.state {
         // The service confirmed the step, but the list after the run differs from the plan.
-        StepState::Done if step.verified.as_deref() == Some(apply::verify::DIFFERS) => {
-            Some(step.remark.unwrap_or_default())
-        }
+        StepState::Done if step.differs() => Some(step.remark.unwrap_or_default()),
         StepState::Done => None,
         state => Some(step.message.unwrap_or_else(|| state.name().to_owned())),
     };

@@ -22,7 +22,7 @@ use crate::clock::{Clock, SimulatedClock};
 use crate::config::AccountConfig;
 use crate::model::Resource;
 use crate::sandbox::Behaviour;
-use crate::vault::journal::JournalStep;
+use crate::vault::journal::{JournalStep, RunCommand};
 use crate::vault::reference::Reference;
 use crate::vault::snapshot::{ReadState, Snapshot};
 
@@ -90,7 +90,7 @@ pub fn rehearse(env: &Env, request: RehearseRequest<'_>) -> Result<RehearsalRepo
         Some(saved) => run_saved_plan(&mut session, &name, saved, policy, &run)?,
         None => {
             let wanted = options.read(env, limits, input, account)?;
-            let request = RunRequest::new("rehearse", &name);
+            let request = RunRequest::new(RunCommand::Rehearse, &name);
             run_input(&mut session, request, &wanted, policy, &run)?
         }
     };

@@ -14,6 +14,7 @@ use crate::apply::{self, ApplyOptions};
 use crate::config::AccountConfig;
 use crate::model::RunId;
 use crate::vault::Vault;
+use crate::vault::journal::RunCommand;
 
 /// Which run to continue, and how.
 pub struct ResumeRequest<'a> {
@@ -68,7 +69,7 @@ pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, Op
     drop(progress);
     let (rejected, results) = (request.rejected.as_deref(), request.results.as_deref());
     let applied = finish(session, ended, &RunFiles { rejected, results }, None)?;
-    let migrated_from = (began.command == "migrate").then_some(began.input);
+    let migrated_from = (began.command == RunCommand::Migrate).then_some(began.input);
     Ok(ResumeReport { applied, migrated_from })
 }
 

@@ -13,7 +13,7 @@ use crate::files::{Durability, replace};
 use crate::format;
 use crate::model::natural_key::value_text;
 use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State};
-use crate::vault::journal::{JournalStep, VERIFIED};
+use crate::vault::journal::{JournalStep, VerifiedState};
 
 /// The columns of the file.
 const COLUMNS: [&str; 9] =
@@ -78,7 +78,7 @@ fn step_row(row: &JournalStep, state: Option<&State>) -> Option<ResultRow> {
     let step: PlanStep = serde_json::from_str(&row.spec).ok()?;
     let id = row.id.or(step.id);
     let record = id.zip(state).and_then(|(id, state)| record_of(state, step.resource, id));
-    let differs = row.verified.as_deref().is_some_and(|it| it != VERIFIED);
+    let differs = row.verified.is_some_and(|it| it != VerifiedState::Verified);
     let remark = row.remark.as_ref().filter(|_| differs);
     let name = if step.name.is_empty() { &step.key } else { &step.name };
     Some(ResultRow {

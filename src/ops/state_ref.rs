@@ -16,7 +16,7 @@ use crate::crawl::{self, ObservationScope};
 use crate::model::SentValues;
 use crate::model::{Record, RecordKey, Resource, SnapshotId, State};
 use crate::vault::reference::{QualifiedReference, Reference, ReferenceError, is_number};
-use crate::vault::snapshot::Snapshot;
+use crate::vault::snapshot::{ReadState, Snapshot};
 use crate::vault::{AccountIdentity, Vault, VaultError};
 
 /// A state that a command line names.
@@ -50,17 +50,18 @@ impl LoadedState {
         let outcomes = self.snapshot.iter().flat_map(|snapshot| &snapshot.outcomes);
         let stale =
             outcomes.filter(|it| !it.is_complete() && self.resources.contains(&it.resource));
-        let mut by_state: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut by_state: BTreeMap<_, Vec<&str>> = BTreeMap::new();
         for outcome in stale {
-            by_state.entry(outcome.state.name()).or_default().push(outcome.resource.name());
+            let state = (outcome.state.name(), outcome.state);
+            by_state.entry(state).or_default().push(outcome.resource.name());
         }
-        let line = |(state, resources): (&str, Vec<&str>)| {
+        let line = |((name, state), resources): ((&str, ReadState), Vec<&str>)| {
             let resources = resources.join(", ");
             let what = match state {
-                "skipped" | "excluded" => "did not read",
+                ReadState::Skipped | ReadState::Excluded => "did not read",
                 _ => "could not read all of",
             };
-            format!("{} {what} {resources} ({state}); shown as last known before it", self.name)
+            format!("{} {what} {resources} ({name}); shown as last known before it", self.name)
         };
         by_state.into_iter().map(line).collect()
     }

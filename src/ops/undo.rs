@@ -12,6 +12,7 @@ use crate::change::policy::{OnConflict, Policy};
 use crate::config::AccountConfig;
 use crate::model::{CountOrPercent, Resource, RunId};
 use crate::vault::VaultError;
+use crate::vault::journal::RunCommand;
 
 /// The run to revert, and how.
 pub struct UndoRequest<'a> {
@@ -81,7 +82,7 @@ pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError
         on_conflict: request.on_conflict,
         account: true,
     };
-    let asked = RunRequest::new("undo", &wanted.name);
+    let asked = RunRequest::new(RunCommand::Undo, &wanted.name);
     let end =
         run_input(&mut session, asked, &wanted, &policy, &request.options).map_err(without_skip)?;
     report(session, end, None, &request.options)

@@ -14,13 +14,13 @@ use crate::model::{Resource, RunId, SentValue, SnapshotId};
 use crate::vault::sent_values::{FirstSnapshot, close_others, remember_in};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
-pub use state::{RunStatus, StepState};
+pub use state::{RunCommand, RunStatus, StepState, VerifiedState};
 
 /// The data of a new run.
 #[derive(Debug, Clone, Default)]
 pub struct NewRun {
-    /// The command: `apply`, `import`, `restore`, `undo`.
-    pub command: String,
+    /// The command that began it.
+    pub command: RunCommand,
     /// The options of the command, as text.
     pub input: String,
     /// The id of the plan; empty if it has none.
@@ -40,8 +40,8 @@ pub struct NewRun {
 pub struct Run {
     /// Number of the run, from 1.
     pub number: RunId,
-    /// The command: `apply`, `import`, `restore`, `undo`.
-    pub command: String,
+    /// The command that began it.
+    pub command: RunCommand,
     /// The options of the command, as text.
     pub input: String,
     /// The id of the plan; empty if it has none.
@@ -95,8 +95,8 @@ pub struct JournalStep {
     pub id: Option<i64>,
     /// The service's message, or the reason why it was not sent.
     pub message: Option<String>,
-    /// The result of verifying it, in one word; [`VERIFIED`] if its effect was found.
-    pub verified: Option<String>,
+    /// The result of verifying it; `None` before that.
+    pub verified: Option<VerifiedState>,
     /// The result of verifying it, in a sentence.
     pub remark: Option<String>,
 }
@@ -111,6 +111,12 @@ impl JournalStep {
             StepState::Planned => self.attempts > 0,
             StepState::Refused | StepState::Skipped | StepState::Stale => false,
         }
+    }
+
+    /// Whether it was done, and the records after the run are not as planned.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        self.state == StepState::Done && self.verified == Some(VerifiedState::Differs)
     }
 }
 
@@ -148,8 +154,8 @@ impl StepResult {
 pub struct StepVerification {
     /// Number of the step within its run.
     pub step: u32,
-    /// The result in one word; [`VERIFIED`] if its effect was found.
-    pub word: String,
+    /// The result.
+    pub result: VerifiedState,
     /// The result in a sentence.
     pub remark: Option<String>,
     /// The id of the created record, if the response did not contain it.
@@ -159,9 +165,6 @@ pub struct StepVerification {
     /// The record that the created one replaces.
     pub maps: Option<IdMapping>,
 }
-
-/// The `verified` value of a step whose effect was found.
-pub const VERIFIED: &str = "verified";
 
 const RUN: &str = "SELECT run, command, status, started, finished, before, after, plan_id, plan,
     asked, touched, requests FROM run";
@@ -183,7 +186,7 @@ impl Vault {
                        touched) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                     (
                         run,
-                        &new.command,
+                        new.command.name(),
                         RunStatus::Running.name(),
                         now.0,
                         new.before,
@@ -312,7 +315,7 @@ impl Vault {
                      WHERE run = ?1 AND step = ?2",
                 )?;
                 for it in found {
-                    update.execute((run, it.step, &it.word, &it.remark, it.id))?;
+                    update.execute((run, it.step, it.result.name(), &it.remark, it.id))?;
                 }
                 Ok(())
             })?;
@@ -450,7 +453,7 @@ impl Vault {
 
     fn one_run(&self, row: &Row<'_>) -> Result<Run, TransactionError> {
         let number: RunId = row.get(0)?;
-        let status: String = row.get(2)?;
+        let (command, status): (String, String) = (row.get(1)?, row.get(2)?);
         let touched: String = row.get(10)?;
         let touched = touched.split(',').filter(|name| !name.is_empty()).map(resource);
         let mut steps = BTreeMap::new();
@@ -459,18 +462,16 @@ impl Vault {
             "SELECT state, count(*), sum(coalesce(verified = ?2, 0)) FROM step WHERE run = ?1
              GROUP BY state",
         )?;
-        let mut counts = count.query((number, VERIFIED))?;
+        let mut counts = count.query((number, VerifiedState::Verified.name()))?;
         while let Some(row) = counts.next()? {
             let state: String = row.get(0)?;
-            steps.insert(step_state(number, &state)?, unsigned(row.get(1)?));
+            steps.insert(named(number, "state of a step", &state, StepState::from_name)?, unsigned(row.get(1)?));
             verified += unsigned(row.get(2)?);
         }
         Ok(Run {
             number,
-            command: row.get(1)?,
-            status: RunStatus::from_name(&status).ok_or_else(|| {
-                TransactionError::Damaged(format!("run {number}: no status {status}"))
-            })?,
+            command: named(number, "command", &command, RunCommand::from_name)?,
+            status: named(number, "status", &status, RunStatus::from_name)?,
             started: Timestamp(row.get(3)?),
             finished: row.get::<_, Option<i64>>(4)?.map(Timestamp),
             before: row.get(5)?,
@@ -522,24 +523,32 @@ fn store_sent(
 }
 
 fn journal_step(run: RunId, row: &Row<'_>) -> Result<JournalStep, TransactionError> {
-    let state: String = row.get(2)?;
+    let (state, verified): (String, Option<String>) = (row.get(2)?, row.get(8)?);
+    let verified = verified
+        .map(|name| named(run, "result of verifying a step", &name, VerifiedState::from_name));
     Ok(JournalStep {
         step: row.get(0)?,
         spec: row.get(1)?,
-        state: step_state(run, &state)?,
+        state: named(run, "state of a step", &state, StepState::from_name)?,
         attempts: row.get(3)?,
         sent: row.get::<_, Option<i64>>(4)?.map(Timestamp),
         answered: row.get::<_, Option<i64>>(5)?.map(Timestamp),
         id: row.get(6)?,
         message: row.get(7)?,
-        verified: row.get(8)?,
+        verified: verified.transpose()?,
         remark: row.get(9)?,
     })
 }
 
-fn step_state(run: RunId, name: &str) -> Result<StepState, TransactionError> {
-    StepState::from_name(name)
-        .ok_or_else(|| TransactionError::Damaged(format!("run {run}: no step can be {name}")))
+/// The value called `name`, as `from_name` finds it.
+fn named<T>(
+    run: RunId,
+    what: &str,
+    name: &str,
+    from_name: impl Fn(&str) -> Option<T>,
+) -> Result<T, TransactionError> {
+    from_name(name)
+        .ok_or_else(|| TransactionError::Damaged(format!("run {run}: `{name}` is no {what}")))
 }
 
 fn resource(name: &str) -> Result<Resource, TransactionError> {

@@ -10,7 +10,7 @@ use linkvault::model::{RecordKey, Resource, RunId, Verb};
 use linkvault::sandbox::Faults;
 use linkvault::sandbox::faults::{Fault, FaultTrigger, Garbage};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
-use linkvault::vault::journal::{JournalStep, RunStatus, StepState};
+use linkvault::vault::journal::{JournalStep, RunCommand, RunStatus, StepState};
 use linkvault::vault::{Vault, VaultError};
 use serde_json::json;
 
@@ -25,7 +25,7 @@ use crate::sim::unknown_outcomes::update_of;
 
 fn options() -> ApplyOptions {
     ApplyOptions {
-        command: "apply".to_owned(),
+        command: RunCommand::Apply,
         plan_id: "the plan".to_owned(),
         service: "http://sandbox".to_owned(),
         ..ApplyOptions::default()

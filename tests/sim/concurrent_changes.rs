@@ -16,7 +16,7 @@ use linkvault::clock::{Clock as _, Timestamp};
 use linkvault::crawl::{self, StatisticsMode};
 use linkvault::model::{CountOrPercent, FieldValue, RecordKey, Resource, State, Verb};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
-use linkvault::vault::journal::StepState;
+use linkvault::vault::journal::{RunCommand, StepState};
 use serde_json::json;
 
 use super::world::World;
@@ -25,10 +25,9 @@ use crate::sim::invariants;
 use crate::sim::seed_runner::live_all;
 
 fn options() -> ApplyOptions {
-    let (command, plan_id) = ("apply".to_owned(), "the plan".to_owned());
     ApplyOptions {
-        command,
-        plan_id,
+        command: RunCommand::Apply,
+        plan_id: "the plan".to_owned(),
         service: "http://sandbox".to_owned(),
         ..ApplyOptions::default()
     }

@@ -17,6 +17,7 @@ use linkvault::progress::{NoProgress, Progress};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport};
 use linkvault::vault::Vault;
+use linkvault::vault::journal::RunCommand;
 
 use super::world::{BEGIN, KEY};
 
@@ -88,7 +89,7 @@ fn answered_late(rename: bool) -> (Result<ApplyReport, OpError>, Vec<i64>, Vec<i
     std::fs::write(&file, format!("id,name\n{id},{name} edited\n")).unwrap();
     let request = ApplyRequest {
         account: &account,
-        command: "import",
+        command: RunCommand::Import,
         input: ApplyInput::Files(vec![file]),
         options: InputOptions::default(),
         policy: Policy::default(),

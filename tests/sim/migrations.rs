@@ -18,7 +18,7 @@ use linkvault::model::{CountOrPercent, Resource, SnapshotId, State, Verb};
 use linkvault::ops::plan::needed_resources;
 use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Domain, Item, Pixel, QrCode, StoredChannel};
-use linkvault::vault::journal::{JournalStep, StepState};
+use linkvault::vault::journal::{JournalStep, RunCommand, StepState};
 use linkvault::vault::snapshot::ReadState;
 
 use super::account::{FAULTS, world};
@@ -289,7 +289,7 @@ impl Move {
         let creates = moving.plan.steps.iter().filter(|it| it.verb == Verb::Create);
         self.created.extend(creates.cloned());
         let options = ApplyOptions {
-            command: "migrate".to_owned(),
+            command: RunCommand::Migrate,
             input: "old@#1".to_owned(),
             plan_id: format!("move {nth} of {}", self.seed),
             service: NEW.to_owned(),
@@ -307,7 +307,7 @@ impl Move {
         invariants::is_sound(&mut self.new.open());
         // A success response without an id is accepted: `huge-numbers` also sends it for creates
         // that were refused. The list shows it, and the next migration continues.
-        let differs = |row: &&JournalStep| row.verified.as_deref() == Some("differs");
+        let differs = |row: &&JournalStep| row.differs();
         let lied = |row: &JournalStep| {
             row.id.is_none() && row.remark.as_deref() == Some("it is not in the list")
         };

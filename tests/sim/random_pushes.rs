@@ -16,7 +16,7 @@ use linkvault::model::{CountOrPercent, Resource, RunId, SnapshotId, State, Verb}
 use linkvault::ops::plan::needed_resources;
 use linkvault::sandbox::Store;
 use linkvault::sandbox::second_user::random_change;
-use linkvault::vault::journal::{JournalStep, StepState};
+use linkvault::vault::journal::{JournalStep, RunCommand, StepState};
 use linkvault::vault::snapshot::ResourceOutcome as Read;
 
 use super::account::{Trouble, world};
@@ -365,7 +365,7 @@ impl Life {
         }
         self.runs += 1;
         let options = ApplyOptions {
-            command: "apply".to_owned(),
+            command: RunCommand::Apply,
             plan_id: format!("plan {} of {}", self.runs, self.seed),
             service: "http://sandbox".to_owned(),
             snapshot_before: self.rng.bool().then_some(snapshot),
@@ -423,9 +423,7 @@ impl Life {
             self.world.wrote.lock().unwrap().iter().any(|entry| entry.path == request.path)
         };
         let is_hidden_refusal = |row: &JournalStep| {
-            row.verified.as_deref() == Some("differs")
-                && trouble.faults.contains("garbage")
-                && !was_executed(row)
+            row.differs() && trouble.faults.contains("garbage") && !was_executed(row)
         };
         let clean = alone
             && outcome.refused + outcome.skipped + outcome.unknown == 0
@@ -433,7 +431,7 @@ impl Life {
         self.gone.note(self.world.wrote.lock().unwrap().iter(), &made, &journal);
         assert!(!alone || outcome.stale == 0, "{outcome:?}");
         if clean {
-            let differs = journal.iter().find(|row| row.verified.as_deref() == Some("differs"));
+            let differs = journal.iter().find(|row| row.differs());
             assert_eq!(differs, None, "what is done is not as asked");
             self.is_settled(wish, &made.unsupported);
         }

@@ -10,7 +10,7 @@ use linkvault::change::plan::{Plan, ROTATOR, fingerprint, slug};
 use linkvault::model::{RecordKey, Resource, RunId, Verb};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::store::QrCode;
-use linkvault::vault::journal::{JournalStep, RunStatus, StepResult, StepState};
+use linkvault::vault::journal::{JournalStep, RunCommand, RunStatus, StepResult, StepState};
 use serde_json::{Value, json};
 
 use super::world::World;
@@ -21,10 +21,9 @@ pub(super) fn world(behaviour: &str) -> World {
 }
 
 pub(super) fn options() -> ApplyOptions {
-    let (command, plan_id) = ("apply".to_owned(), "the plan".to_owned());
     ApplyOptions {
-        command,
-        plan_id,
+        command: RunCommand::Apply,
+        plan_id: "the plan".to_owned(),
         service: "http://sandbox".to_owned(),
         ..ApplyOptions::default()
     }

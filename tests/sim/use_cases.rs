@@ -23,6 +23,7 @@ use linkvault::ops::{Env, NoEvents, OpError, OpErrorKind};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::{Behaviour, Faults, SandboxService, SandboxTransport, Store};
 use linkvault::vault::Vault;
+use linkvault::vault::journal::RunCommand;
 use linkvault::vault::snapshot::SnapshotStatus;
 
 use super::oracle;
@@ -251,7 +252,7 @@ fn live(seed: u64) {
             env,
             ApplyRequest {
                 account: &old,
-                command: "apply",
+                command: RunCommand::Apply,
                 input: ApplyInput::State(sheets.to_owned()),
                 options: InputOptions::default(),
                 policy: policy(),

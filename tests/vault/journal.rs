@@ -2,7 +2,7 @@
 
 use linkvault::model::{RecordKey, Resource, RunId, SentValue, SnapshotId};
 use linkvault::vault::id_map::IdMapping;
-use linkvault::vault::journal::{NewRun, RunStatus, StepResult, StepState};
+use linkvault::vault::journal::{NewRun, RunCommand, RunStatus, StepResult, StepState};
 use linkvault::vault::{Vault, VaultError};
 
 use super::sample;
@@ -10,7 +10,7 @@ use crate::vault::snapshot_builder::{assert_sound, campaigns, day};
 
 fn new(steps: usize) -> NewRun {
     NewRun {
-        command: "apply".to_owned(),
+        command: RunCommand::Apply,
         plan_id: "abc".to_owned(),
         touched: vec![Resource::Campaigns],
         before: SnapshotId(1),

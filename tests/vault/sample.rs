@@ -4,7 +4,7 @@ use std::path::Path;
 
 use linkvault::model::{RecordKey, Resource, SentValue, SnapshotId};
 use linkvault::vault::id_map::IdMapping;
-use linkvault::vault::journal::{NewRun, RunStatus, StepResult, StepState, StepVerification};
+use linkvault::vault::journal::{NewRun, RunCommand, RunStatus, StepResult, StepState, StepVerification, VerifiedState};
 use linkvault::vault::snapshot::ReadState;
 use linkvault::vault::{AccountIdentity, Vault};
 
@@ -159,7 +159,7 @@ fn send(vault: &mut Vault) {
 /// Adds a finished run and an interrupted one.
 fn run(vault: &mut Vault) {
     let new = NewRun {
-        command: "restore".to_owned(),
+        command: RunCommand::Restore,
         input: r#"{"from":"main@#1"}"#.to_owned(),
         plan_id: "c0ffee".to_owned(),
         plan: r#"{"steps":[]}"#.to_owned(),
@@ -193,7 +193,7 @@ fn run(vault: &mut Vault) {
     vault.record_result(run, 2, &refused, day(6), false).unwrap();
     let seen = StepVerification {
         step: 1,
-        word: "verified".to_owned(),
+        result: VerifiedState::Verified,
         remark: Some("the service made `Winter` into `winter`".to_owned()),
         id: None,
         remember: Vec::new(),

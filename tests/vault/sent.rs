@@ -2,7 +2,7 @@
 
 use linkvault::model::{RecordKey, Resource, RunId, SentValue, SnapshotId};
 use linkvault::vault::Vault;
-use linkvault::vault::journal::{NewRun, StepResult, StepState, StepVerification};
+use linkvault::vault::journal::{NewRun, StepResult, StepState, StepVerification, VerifiedState};
 
 use serde_json::json;
 
@@ -111,7 +111,7 @@ fn a_run_adds_to_a_finished_snapshot_what_it_sent_before_that() {
     vault.record_result(run, 1, &made, day(3), false).unwrap();
     let seen = StepVerification {
         step: 2,
-        word: "verified".to_owned(),
+        result: VerifiedState::Verified,
         remark: None,
         id: None,
         remember: slug(1, "seen", false),

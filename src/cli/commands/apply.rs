@@ -9,6 +9,7 @@ use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, Exit, OpErrorKind};
 use crate::files::read_named;
 use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
+use crate::vault::journal::RunCommand;
 
 /// Change an account to match the input, or apply a saved plan
 #[derive(Debug, clap::Args)]
@@ -60,7 +61,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     };
     let request = ApplyRequest {
         account: &account,
-        command: "apply",
+        command: RunCommand::Apply,
         input,
         options: args.policy.input(),
         policy: args.policy.policy(),

@@ -8,6 +8,7 @@ use crate::cli::run_args::RunArgs;
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, Exit};
 use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
+use crate::vault::journal::RunCommand;
 
 /// Create and change records from CSV files and workbooks
 #[derive(Debug, clap::Args)]
@@ -46,7 +47,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
     let request = ApplyRequest {
         account: &account,
-        command: "import",
+        command: RunCommand::Import,
         input: ApplyInput::Files(args.files.clone()),
         options: args.policy.input(),
         policy: args.policy.policy(),

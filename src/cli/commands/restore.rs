@@ -6,6 +6,7 @@ use crate::cli::run_args::RunArgs;
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, Exit};
 use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
+use crate::vault::journal::RunCommand;
 
 /// Change an account back to one of its snapshots
 #[derive(Debug, clap::Args)]
@@ -46,7 +47,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         if named { args.snapshot.clone() } else { format!("{}@{}", args.to, args.snapshot) };
     let request = ApplyRequest {
         account: &account,
-        command: "restore",
+        command: RunCommand::Restore,
         input: ApplyInput::State(reference),
         options: args.policy.input(),
         policy: args.policy.policy(),

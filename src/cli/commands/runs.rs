@@ -55,7 +55,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         table.row([
             run.number.to_string(),
             when(&account, run.started),
-            run.command.clone(),
+            run.command.name().to_owned(),
             run.input.clone(),
             run.status.name().to_owned(),
             counts(run),
@@ -120,7 +120,7 @@ fn steps(
             step.resource.to_string(),
             record,
             row.state.name().to_owned(),
-            row.verified.clone().unwrap_or_default(),
+            row.verified.map_or_else(String::new, |it| it.name().to_owned()),
         ]);
     }
     app.out.table(table)?;
@@ -133,7 +133,7 @@ fn steps(
     let (number, name) = (run.number, &account.name);
     app.out.summary(format_args!(
         "run {number} of {name}: {} of {}, begun {begun}, {}",
-        run.command,
+        run.command.name(),
         Escaped(&run.input),
         run.status.name()
     ))?;

@@ -60,7 +60,7 @@ pub struct RunRow {
     pub number: RunId,
     pub href: String,
     pub begun: TimeText,
-    pub command: String,
+    pub command: &'static str,
     pub input: String,
     pub status: &'static str,
     pub tone: &'static str,
@@ -80,7 +80,7 @@ impl RunRow {
             number: run.number,
             href: links::run(account, run.number),
             begun: TimeText::new(run.started, now),
-            command: run.command.clone(),
+            command: run.command.name(),
             input: run.input.clone(),
             status: run.status.name(),
             tone: match run.status {

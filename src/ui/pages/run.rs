@@ -9,7 +9,7 @@ use crate::ui::links;
 use crate::ui::pages::rows::RunRow;
 use crate::ui::pages::{Link, PageContext, PageError, PageFrame, PagedRows, Pager, number};
 use crate::ui::time_text::{self, TimeText};
-use crate::vault::journal::{JournalStep, RunStatus, StepState};
+use crate::vault::journal::{JournalStep, RunStatus, StepState, VerifiedState};
 
 /// Steps per page.
 const SIZE: u64 = 100;
@@ -23,7 +23,7 @@ struct StepRow {
     href: Option<String>,
     state: &'static str,
     tone: &'static str,
-    seen: String,
+    seen: &'static str,
     /// The service's message and the remark of the verification.
     words: Vec<String>,
 }
@@ -102,7 +102,7 @@ fn row(account: &str, row: &JournalStep) -> StepRow {
         href: None,
         state: row.state.name(),
         tone,
-        seen: row.verified.clone().unwrap_or_default(),
+        seen: row.verified.map_or("", VerifiedState::name),
         words,
     };
     let Ok(step) = serde_json::from_str::<PlanStep>(&row.spec) else { return shown };

@@ -1,4 +1,4 @@
-//! The states of runs and of their steps.
+//! What is stored of runs and their steps by name: the command, and the states of both.
 
 use crate::model::named::named;
 
@@ -33,5 +33,37 @@ named! {
         Partial = "partial",
         /// Some steps have an unknown outcome; the run is not finished.
         Unknown = "unknown",
+    }
+}
+
+named! {
+    /// The command that began a run.
+    #[derive(Default)]
+    pub enum RunCommand {
+        /// `apply`, of a file or of a saved plan.
+        #[default]
+        Apply = "apply",
+        /// `import`.
+        Import = "import",
+        /// `restore`.
+        Restore = "restore",
+        /// `undo`.
+        Undo = "undo",
+        /// `migrate`.
+        Migrate = "migrate",
+        /// `rehearse`, in a copy of the vault.
+        Rehearse = "rehearse",
+    }
+}
+
+named! {
+    /// The result of comparing the records after a run with a step.
+    pub enum VerifiedState {
+        /// The records are as planned.
+        Verified = "verified",
+        /// The records are not as planned.
+        Differs = "differs",
+        /// No list shows the result.
+        Hidden = "unverifiable",
     }
 }
