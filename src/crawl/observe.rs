@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::model::Resource;
 use crate::progress::Progress;
 use crate::vault::Vault;
-use crate::vault::snapshot::{ReadState, Snapshot};
+use crate::vault::snapshot::{ReadState, ResourceOutcome, Snapshot};
 
 /// The connection to a service.
 pub struct ServiceLink<'a> {
@@ -87,17 +87,21 @@ pub struct Unread {
     pub why: String,
 }
 
-/// The resources of `which` that `snapshot` does not contain completely, with the reason.
+/// The resources of `which` that `snapshot` does not contain completely, with the reason, in the
+/// order of the table. A resource without an outcome counts as pending.
 #[must_use]
 pub fn unread(snapshot: &Snapshot, which: &[Resource]) -> Vec<Unread> {
-    let outcomes = snapshot.outcomes.iter();
-    let lacking = outcomes.filter(|it| which.contains(&it.resource) && !it.is_complete());
-    let unread = lacking.map(|it| Unread {
-        resource: it.resource,
-        state: it.state,
-        why: it.message.clone().unwrap_or_else(|| it.state.name().replace('_', " ")),
-    });
-    unread.collect()
+    let unread = |resource: Resource| {
+        let outcome = snapshot.outcome(resource);
+        if outcome.is_some_and(ResourceOutcome::is_complete) {
+            return None;
+        }
+        let state = outcome.map_or(ReadState::Pending, |it| it.state);
+        let message = outcome.and_then(|it| it.message.clone());
+        let why = message.unwrap_or_else(|| state.name().replace('_', " "));
+        Some(Unread { resource, state, why })
+    };
+    Resource::ALL.into_iter().filter(|it| which.contains(it)).filter_map(unread).collect()
 }
 
 /// Checks that `snapshot` contains `which` completely.
@@ -106,4 +110,27 @@ pub fn unread(snapshot: &Snapshot, which: &[Resource]) -> Vec<Unread> {
 /// The first resource that it does not contain completely.
 pub fn require_complete(snapshot: &Snapshot, which: &[Resource]) -> Result<(), Unread> {
     unread(snapshot, which).into_iter().next().map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+    use crate::vault::snapshot::RequestUsage;
+
+    #[test]
+    fn a_resource_without_an_outcome_is_unread() {
+        let mut vault = Vault::in_memory().unwrap();
+        let number = vault.begin(Timestamp(0), None, &[Resource::Pixels]).unwrap();
+        vault.conclude(number, Resource::Pixels, ReadState::Complete, None).unwrap();
+        let mut snapshot = vault.finish(number, Timestamp(0), RequestUsage::default()).unwrap();
+        let which = [Resource::Pixels, Resource::Campaigns];
+        let states = |snapshot: &Snapshot| -> Vec<_> {
+            unread(snapshot, &which).into_iter().map(|it| (it.resource, it.state)).collect()
+        };
+        assert_eq!(states(&snapshot), [(Resource::Campaigns, ReadState::Skipped)]);
+        snapshot.outcomes.retain(|it| it.resource != Resource::Campaigns);
+        assert_eq!(states(&snapshot), [(Resource::Campaigns, ReadState::Pending)]);
+        require_complete(&snapshot, &which).unwrap_err();
+    }
 }

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime};
 
 use super::delivery;
 use super::{AccountStatus, FinishedBackup, PendingAlerts, Worker};
-use crate::config::{AccountConfig, key_variables};
+use crate::config::{AccountConfig, Config, DaemonSettings, key_variables};
 use crate::escaped::Escaped;
 use crate::files::beside;
 use crate::format;
@@ -38,8 +38,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The [`Worker`] of the real daemon.
 pub struct DaemonWorker {
     env: Arc<Env>,
-    accounts: RwLock<BTreeMap<String, AccountConfig>>,
-    all_scheduled: RwLock<Vec<ScheduledAccount>>,
+    /// The configuration as it was last read.
+    config: RwLock<Option<Config>>,
     /// Whether backups start exactly at their slot: for `--once`, which an external scheduler
     /// starts.
     punctual: bool,
@@ -54,10 +54,9 @@ impl DaemonWorker {
     /// `punctual` starts each backup exactly at its slot.
     #[must_use]
     pub fn new(env: &Arc<Env>, punctual: bool) -> Self {
-        let results = Mutex::default();
-        let (accounts, all_scheduled) = (RwLock::default(), RwLock::default());
+        let (config, results) = (RwLock::default(), Mutex::default());
         let (breaker, seen) = (CircuitBreaker::default(), Mutex::default());
-        Self { env: Arc::clone(env), accounts, all_scheduled, punctual, results, breaker, seen }
+        Self { env: Arc::clone(env), config, punctual, results, breaker, seen }
     }
 
     /// The distinct results so far of backups and the work after them: whether all was done, or
@@ -74,8 +73,18 @@ impl DaemonWorker {
         }
     }
 
+    fn config(&self) -> RwLockReadGuard<'_, Option<Config>> {
+        self.config.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn account(&self, name: &str) -> Option<AccountConfig> {
-        self.accounts.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.config().as_ref()?.account(name).ok()
+    }
+
+    /// The daemon's own settings in the configuration that was last read.
+    #[must_use]
+    pub fn settings(&self) -> DaemonSettings {
+        self.config().as_ref().map_or_else(DaemonSettings::default, |it| it.daemon.clone())
     }
 
     /// Reads the configuration, keeps it for later calls, and returns its scheduled accounts.
@@ -88,9 +97,7 @@ impl DaemonWorker {
         if self.punctual {
             found.iter_mut().for_each(|scheduled| scheduled.timetable.offset = Duration::ZERO);
         }
-        let accounts = config.accounts().iter().map(|it| (it.name.clone(), it.clone())).collect();
-        *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = accounts;
-        self.all_scheduled.write().unwrap_or_else(PoisonError::into_inner).clone_from(&found);
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Some(config);
         Ok(found)
     }
 
@@ -223,10 +230,7 @@ impl Worker for DaemonWorker {
 
     fn deliver(&self, account: &str, pending: &mut PendingAlerts) {
         let Some(account) = self.account(account) else { return };
-        let hidden = {
-            let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-            key_variables(accounts.values())
-        };
+        let hidden = key_variables(self.config().iter().flat_map(Config::accounts));
         let clock = &*self.env.clock;
         let mut failures = pending_alerts::deliver(&mut pending.outbox, clock.now(), |item| {
             let target = delivery::target(&account, item.channel);

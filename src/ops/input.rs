@@ -10,6 +10,7 @@ use super::{NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::change::desired::DesiredState;
 use crate::config::AccountConfig;
+use crate::crawl;
 use crate::model::Resource;
 use crate::vault::reference::{QualifiedReference, Reference, is_number};
 
@@ -135,10 +136,10 @@ fn state(
     let state = loaded.state()?;
     let mut desired = DesiredState::of_state(&state, &loaded.name);
     desired.deleted = loaded.deleted_since()?;
-    let outcomes = loaded.snapshot.iter().flat_map(|snapshot| &snapshot.outcomes);
-    for outcome in outcomes.filter(|outcome| !outcome.is_complete()) {
+    let unread = loaded.snapshot.iter().flat_map(|snapshot| crawl::unread(snapshot, which));
+    for unread in unread {
         // The list is incomplete, so records that it lacks must not be deleted.
-        if let Some(wanted) = desired.resources.get_mut(&outcome.resource) {
+        if let Some(wanted) = desired.resources.get_mut(&unread.resource) {
             wanted.is_complete = false;
         }
     }

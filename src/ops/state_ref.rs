@@ -47,13 +47,11 @@ pub struct LoadedState {
 impl LoadedState {
     /// Messages about resources that the snapshot could not read and shows as last known before it.
     pub fn stale(&self) -> Vec<String> {
-        let outcomes = self.snapshot.iter().flat_map(|snapshot| &snapshot.outcomes);
-        let stale =
-            outcomes.filter(|it| !it.is_complete() && self.resources.contains(&it.resource));
         let mut by_state: BTreeMap<_, Vec<&str>> = BTreeMap::new();
-        for outcome in stale {
-            let state = (outcome.state.name(), outcome.state);
-            by_state.entry(state).or_default().push(outcome.resource.name());
+        let snapshot = self.snapshot.iter();
+        for unread in snapshot.flat_map(|snapshot| crawl::unread(snapshot, &self.resources)) {
+            let state = (unread.state.name(), unread.state);
+            by_state.entry(state).or_default().push(unread.resource.name());
         }
         let line = |((name, state), resources): ((&str, ReadState), Vec<&str>)| {
             let resources = resources.join(", ");

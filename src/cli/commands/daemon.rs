@@ -13,7 +13,7 @@ use crate::cli::page::{UiArgs, cannot_serve};
 use crate::cli::ui_accounts::DaemonAccounts;
 use crate::cli::{App, CliError, CommandResult, Escaped, Exit, OpErrorKind, hints};
 use crate::clock::Waker;
-use crate::config::{Config, DaemonSettings, Home, ListenAddress, parse_listen};
+use crate::config::{DaemonSettings, Home, ListenAddress, parse_listen};
 use crate::daemon::DaemonWorker;
 use crate::daemon::{DaemonEvent, DaemonLoop, DaemonState};
 use crate::server::Server;
@@ -85,17 +85,15 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
     app.out.write_to_log();
     std::panic::set_hook(Box::new(|panic| tracing::error!("a defect: {}", Escaped(panic))));
     let _lock = alone(app, &home)?;
-    // Mistakes in the configuration are reported when the accounts are read below.
-    let settings = Config::load(&home).map_or_else(|_| DaemonSettings::default(), |it| it.daemon);
     let work = Arc::new(DaemonWorker::new(&app.env, args.once));
     let (waker, reload) = (Waker::default(), Arc::new(AtomicBool::new(false)));
-    let service = DaemonLoop {
+    let mut service = DaemonLoop {
         state: Arc::new(DaemonState::new(Arc::clone(&app.env.clock))),
         worker: Arc::clone(&work) as _,
         clock: Arc::clone(&app.env.clock),
         waker: waker.clone(),
         reload: Arc::clone(&reload),
-        workers: usize::from(args.workers.or(settings.workers).unwrap_or(WORKERS)),
+        workers: usize::from(WORKERS),
         tick: watchdog().map_or(TICK, |within| TICK.min(within / 2)),
         shutdown_timeout: SHUTDOWN_TIMEOUT,
     };
@@ -105,6 +103,10 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
         let failure = CliError::new(OpErrorKind::Config, first).details(mistakes);
         failure.hint(hints::FIX_CONFIG_AND_START)
     })?;
+    let settings = work.settings();
+    if let Some(workers) = args.workers.or(settings.workers) {
+        service.workers = usize::from(workers);
+    }
     let scheduled = service.state.accounts().len();
     if scheduled == 0 {
         let message = format!("no account has a schedule in {}", home.config_file().display());
