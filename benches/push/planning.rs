@@ -11,11 +11,11 @@ use linkvault::api::client::Client;
 use linkvault::api::http::ApiKey;
 use linkvault::api::pacer::Pacer;
 use linkvault::apply;
-use linkvault::change::cost::cost;
+use linkvault::change::cost::{CrawlRequests, cost};
 use linkvault::change::csv_files::write::CsvWriter;
 use linkvault::change::guards;
 use linkvault::change::lists::Lists;
-use linkvault::change::plan::{CurrentState, plan as make};
+use linkvault::change::plan::{CurrentState, RequestRate, plan as make};
 use linkvault::change::policy::Policy;
 use linkvault::change::staleness::{DEFAULT, StalenessLimit};
 use linkvault::clock::{Interrupt, SystemClock};
@@ -77,8 +77,8 @@ pub fn plan(sheet: &Path, vault: &Path) {
     let current = CurrentState { state: &state, memory: &memory };
     let policy = Policy::default();
     let mut plan = make(&desired, current, None, &policy).unwrap();
-    let staleness = StalenessLimit::new(DEFAULT, 0, 0, Lists::default());
-    plan.cost = cost(&plan, (0, 0), 0, 0, &staleness);
+    let staleness = StalenessLimit::new(DEFAULT, RequestRate::default(), Lists::default());
+    plan.cost = cost(&plan, CrawlRequests { before: 0, after: 0 }, &staleness);
     guards::check_guards(&plan, &state, &policy).unwrap();
     child::report(began.elapsed(), plan.steps.len() as u64, reading);
 }

@@ -8,6 +8,7 @@ use super::journal_step::{StepRun, parse_step};
 use super::reconcile::KnownIds;
 use crate::api::client::Client;
 use crate::change::lists::Lists;
+use crate::change::plan::RequestRate;
 use crate::change::staleness::{DEFAULT, StalenessLimit, lists};
 use crate::clock::{Clock, ClockReading};
 use crate::model::paging::Paging;
@@ -61,7 +62,7 @@ impl Freshness {
     ) -> Result<Self, ApplyError> {
         let mut proofs = Self {
             base: State::default(),
-            staleness: StalenessLimit::new(DEFAULT, 0, 0, Lists::default()),
+            staleness: StalenessLimit::new(DEFAULT, RequestRate::default(), Lists::default()),
             read: BTreeMap::new(),
             account: None,
         };
@@ -90,7 +91,8 @@ impl Freshness {
         let limit = client.limit().or(options.limit).unwrap_or(DEFAULT_LIMIT);
         let max = options.max_staleness.unwrap_or(DEFAULT);
         let lists = Lists::of(&proofs.base, paging);
-        proofs.staleness = StalenessLimit::new(max, limit, options.reserve, lists);
+        let rate = RequestRate { limit, reserve: options.reserve };
+        proofs.staleness = StalenessLimit::new(max, rate, lists);
         if fresh {
             let began = ClockReading::at(clock, snapshot.started);
             proofs.read = snapshot.outcomes.iter().map(|it| (it.resource, began)).collect();

@@ -3,26 +3,27 @@
 use super::plan::{Plan, PlanCost};
 use super::staleness::{StalenessLimit, WINDOW};
 
-/// The cost of a run without errors: `before` requests of the first crawl, one for each step, those
-/// that check the account and read lists again meanwhile, and `after` requests of the last crawl.
-/// `limit` is in requests per minute, 0 for no limit; `reserve` of them are left to others.
+/// The requests of the crawls around a run.
+#[derive(Debug, Clone, Copy)]
+pub struct CrawlRequests {
+    /// Of the crawl before the first step.
+    pub before: u64,
+    /// Of the crawl after the last step.
+    pub after: u64,
+}
+
+/// The cost of a run without errors: the requests of both crawls, one for each step, and those that
+/// check the account and read lists again meanwhile.
 #[must_use]
-pub fn cost(
-    plan: &Plan,
-    (before, after): (u64, u64),
-    limit: u64,
-    reserve: u64,
-    staleness: &StalenessLimit,
-) -> PlanCost {
+pub fn cost(plan: &Plan, crawls: CrawlRequests, staleness: &StalenessLimit) -> PlanCost {
     let steps = plan.steps.len() as u64;
     if steps == 0 {
         return PlanCost::default();
     }
-    let again = staleness.rereads(plan, before);
-    let requests = before.saturating_add(after).saturating_add(steps);
+    let again = staleness.rereads(plan, crawls.before);
+    let requests = crawls.before.saturating_add(crawls.after).saturating_add(steps);
     let requests = requests.saturating_add(again.requests);
-    let share = limit.saturating_sub(reserve).max(1);
-    let windows = if limit == 0 { 1 } else { requests.div_ceil(share) };
+    let windows = staleness.share.map_or(1, |share| requests.div_ceil(share));
     let waited = windows.saturating_sub(1).saturating_mul(WINDOW.as_secs());
     PlanCost {
         requests,
@@ -37,14 +38,17 @@ pub fn cost(
 mod tests {
     use super::*;
     use crate::change::lists::Lists;
+    use crate::change::plan::RequestRate;
     use crate::change::plan::tests::steps;
     use crate::change::staleness::DEFAULT;
 
     #[test]
     fn the_first_window_takes_no_time_and_each_further_one_a_minute() {
         let cost = |count, looks, limit, reserve| {
-            let staleness = StalenessLimit::new(DEFAULT, limit, reserve, Lists::default());
-            let cost = cost(&steps(count), (looks, looks), limit, reserve, &staleness);
+            let rate = RequestRate { limit, reserve };
+            let staleness = StalenessLimit::new(DEFAULT, rate, Lists::default());
+            let crawls = CrawlRequests { before: looks, after: looks };
+            let cost = cost(&steps(count), crawls, &staleness);
             PlanCost { staleness: 0.0, ..cost }
         };
         let is = |requests, seconds| PlanCost { requests, seconds, ..PlanCost::default() };

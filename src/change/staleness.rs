@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::lists::Lists;
-use super::plan::{Plan, PlanStep};
+use super::plan::{Plan, PlanStep, RequestRate};
 use crate::change::plan::fingerprints::fingerprints;
 use crate::model::{Resource, Verb};
 
@@ -27,17 +27,16 @@ const SHARE: u64 = 20;
 pub struct StalenessLimit {
     max: Duration,
     /// The requests per window that linkvault may use; `None` for no limit.
-    share: Option<u64>,
+    pub(super) share: Option<u64>,
     /// The lists before the first step.
     lists: Lists,
 }
 
 impl StalenessLimit {
-    /// `max` is the requested maximum age. `limit` is in requests per minute, 0 for no limit;
-    /// `reserve` of them are left to others.
+    /// `max` is the requested maximum age.
     #[must_use]
-    pub fn new(max: Duration, limit: u64, reserve: u64, lists: Lists) -> Self {
-        let share = (limit > 0).then(|| limit.saturating_sub(reserve).max(1));
+    pub fn new(max: Duration, rate: RequestRate, lists: Lists) -> Self {
+        let share = (rate.limit > 0).then(|| rate.limit.saturating_sub(rate.reserve).max(1));
         Self { max, share, lists }
     }
 
@@ -175,7 +174,7 @@ mod tests {
         let paging = Paging { size: 1, total: Total::OfList, last: true };
         let state = campaigns(requests.cast_signed() - 1);
         let lists = Lists::of(&state, BTreeMap::from([(Resource::Campaigns, paging)]));
-        StalenessLimit::new(Duration::from_secs(max), limit, 0, lists)
+        StalenessLimit::new(Duration::from_secs(max), RequestRate { limit, reserve: 0 }, lists)
     }
 
     #[test]
@@ -193,8 +192,8 @@ mod tests {
     #[test]
     fn the_account_is_checked_once_per_window_or_before_each_write() {
         let proofs = |limit, count| {
-            let max = Duration::from_secs(100_000);
-            StalenessLimit::new(max, limit, 0, Lists::default()).rereads(&steps(count), 2).requests
+            let (max, rate) = (Duration::from_secs(100_000), RequestRate { limit, reserve: 0 });
+            StalenessLimit::new(max, rate, Lists::default()).rereads(&steps(count), 2).requests
         };
         // 2 requests of the crawl and 28 steps fill a minute; each further minute has 29 steps.
         assert_eq!([28, 29, 57, 58].map(|count| proofs(30, count)), [0, 1, 1, 2]);

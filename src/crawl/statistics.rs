@@ -8,7 +8,7 @@ use crate::api::error::ApiErrorKind;
 use crate::model::{Resource, Verb};
 use crate::progress::Event;
 use crate::vault::snapshot::ReadState;
-use crate::vault::statistics::StoredStatistics;
+use crate::vault::statistics::{DueStatistics, StoredStatistics};
 
 /// Number of codes without statistics, and none with, after which no more are requested.
 const NONE_OFFERED: u64 = 3;
@@ -33,8 +33,8 @@ impl Crawler<'_> {
         self.announce(budget);
         let mut first_failure = None;
         let mut unknown = 0;
-        for (code, scans) in due.into_iter().take(usize::try_from(budget).unwrap_or(usize::MAX)) {
-            match self.fetch_statistics(code, scans) {
+        for one in due.into_iter().take(usize::try_from(budget).unwrap_or(usize::MAX)) {
+            match self.fetch_statistics(one) {
                 Ok(()) => summary.fetched += 1,
                 Err(error) if is_fatal(&error) => return Err(error),
                 Err(CrawlError::Api(error)) => {
@@ -77,7 +77,10 @@ impl Crawler<'_> {
         }
     }
 
-    fn fetch_statistics(&mut self, code: i64, scans: i64) -> Result<(), CrawlError> {
+    fn fetch_statistics(
+        &mut self,
+        DueStatistics { code, scans }: DueStatistics,
+    ) -> Result<(), CrawlError> {
         let path = Resource::QrCodes.spec().endpoint(Verb::Read).map_or("", |it| it.path);
         let path = path.replace(":id", &code.to_string());
         let response = self.client.get(&path)?;

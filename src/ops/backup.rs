@@ -23,6 +23,7 @@ use crate::model::{Resource, SnapshotId};
 use crate::progress::Progress;
 use crate::vault::Vault;
 use crate::vault::lock::{LockCommand, LockPurpose};
+use crate::vault::read::NewScans;
 use crate::vault::snapshot::{ReadState, RequestUsage, Snapshot};
 
 /// Which account to back up, and which part of it.
@@ -95,8 +96,8 @@ impl<'a> BackupRequest<'a> {
 pub struct BackupReport {
     /// The snapshot, with its counts.
     pub summary: CrawlReport,
-    /// The number of QR codes that were scanned since the snapshot before, and the number of scans.
-    pub moved: (u64, i64),
+    /// The scans since the snapshot before.
+    pub scans: NewScans,
     /// The attempt, as recorded for `status`.
     pub attempt: BackupAttempt,
     /// The problems for which the daemon would send an alert: many removed records, and lists that
@@ -118,10 +119,10 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     let mut spent = RequestUsage::default();
     let progress = env.progress(&request.account.name);
     let mirrored = mirror(env, request, &progress, &mut spent).and_then(|(summary, vault)| {
-        let moved = vault.counter_changes(summary.snapshot.number)?;
+        let scans = vault.new_scans(summary.snapshot.number)?;
         let emptied = emptied(&recent(&vault)?);
         vault.checkpoint()?;
-        Ok((summary, moved, emptied, vault.path().to_owned()))
+        Ok((summary, scans, emptied, vault.path().to_owned()))
     });
     drop(progress);
     let ended = env.clock.now();
@@ -144,14 +145,14 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
             }
         }
     })?;
-    let (summary, moved, emptied, vault) = mirrored;
+    let (summary, scans, emptied, vault) = mirrored;
     let attempt = attempt_of_snapshot(&summary.snapshot, started, ended, spent);
     if let Err(why) = save_attempt(account, &attempt) {
         env.warn(why);
     }
     let problems = problems(account, &attempt, summary.snapshot.records(), &emptied, ended);
     let time = env.clock.monotonic().saturating_sub(began);
-    Ok(BackupReport { summary, moved, attempt, problems, time, vault })
+    Ok(BackupReport { summary, scans, attempt, problems, time, vault })
 }
 
 /// Makes a backup without recording it. Stores the requests that it took in `spent`, even if it

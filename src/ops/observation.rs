@@ -8,9 +8,9 @@ use super::account_options::max_staleness;
 use super::account_session::{AccountSession, SessionLimits, lock_command};
 use super::{Env, OpError};
 use crate::apply;
-use crate::change::cost::cost;
+use crate::change::cost::{CrawlRequests, cost};
 use crate::change::lists::Lists;
-use crate::change::plan::{AccountMemory, Plan, PlanCost};
+use crate::change::plan::{AccountMemory, Plan, PlanCost, RequestRate};
 use crate::change::staleness::StalenessLimit;
 use crate::clock::Clock;
 use crate::config::AccountConfig;
@@ -37,10 +37,8 @@ pub struct Observation {
     pub confirming: u64,
     /// How the lists are divided into pages.
     pub paging: BTreeMap<Resource, Paging>,
-    /// The rate limit in requests per minute; 0 is no limit.
-    pub limit: u64,
-    /// The requests of each window that are left to other tools.
-    pub reserve: u64,
+    /// The account's rate limit.
+    pub rate: RequestRate,
     /// The maximum age of a list when a write that depends on it is sent.
     pub max_staleness: Duration,
     /// The service's URL as the vault stores it.
@@ -67,8 +65,9 @@ impl Observation {
         let mut done = lists.clone();
         plan.steps.iter().for_each(|step| done.apply_step(step));
         let after = again.iter().map(|it| done.requests(*it)).fold(1, u64::saturating_add);
-        let staleness = StalenessLimit::new(self.max_staleness, self.limit, self.reserve, lists);
-        cost(plan, (self.reading + self.confirming, after), self.limit, self.reserve, &staleness)
+        let staleness = StalenessLimit::new(self.max_staleness, self.rate, lists);
+        let crawls = CrawlRequests { before: self.reading + self.confirming, after };
+        cost(plan, crawls, &staleness)
     }
 }
 
@@ -164,8 +163,7 @@ pub fn observe_into(
         reading,
         confirming,
         paging: report.paging,
-        limit: known.unwrap_or(30),
-        reserve: session.reserve,
+        rate: RequestRate { limit: known.unwrap_or(30), reserve: session.reserve },
         max_staleness: max_staleness(None, account),
         service: session.service.clone(),
         account_id: vault.identity()?.map(|identity| identity.account),

@@ -216,8 +216,7 @@ pub fn save(
     file: &Path,
 ) -> Result<(), OpError> {
     let whose = (account.name.as_str(), looked.service.as_str(), looked.account_id);
-    let price = (looked.limit, looked.reserve);
-    let saved = SavedPlan::new(whose, env.clock.now().0, price, plan.clone());
+    let saved = SavedPlan::new(whose, env.clock.now().0, looked.rate, plan.clone());
     replace(file, saved.to_json().as_bytes(), Durability::Unsynced)
         .map_err(|error| cannot_write(file, &error))
 }

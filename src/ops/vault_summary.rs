@@ -33,7 +33,7 @@ pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
         attempt_of_snapshot(snapshot, started, ended, snapshot.usage)
     });
     let emptied = emptied(&recent);
-    let (unknown_writes, unknown_since) = vault.unknown_writes()?;
+    let unknown = vault.unknown_writes()?;
     let unreadable = None;
     let running = backup_running_since(account);
     Ok(VaultSummary {
@@ -41,8 +41,8 @@ pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
         last_complete,
         records,
         limit,
-        unknown_writes,
-        unknown_since,
+        unknown_writes: unknown.count,
+        unknown_since: unknown.since,
         emptied,
         running,
         unreadable,

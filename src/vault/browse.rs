@@ -60,6 +60,24 @@ impl ChangeCount {
     }
 }
 
+/// Steps whose outcome is not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UnknownWrites {
+    /// Number of these steps.
+    pub count: u64,
+    /// Start of the first run that has one; `None` without any.
+    pub since: Option<Timestamp>,
+}
+
+/// A part of the records of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordSlice {
+    /// The records, in the order of keys.
+    pub records: Vec<Record<'static>>,
+    /// Number of records in all parts.
+    pub total: u64,
+}
+
 /// The key of a record, and the row numbers of its versions before and after.
 type Pair = (RecordKey, Option<i64>, Option<i64>);
 
@@ -163,16 +181,15 @@ impl Vault {
         self.number("SELECT count(*) FROM run")
     }
 
-    /// Number of steps with an unknown outcome in unfinished runs, and the start of the first of
-    /// these runs.
-    pub fn unknown_writes(&self) -> Result<(u64, Option<Timestamp>), VaultError> {
+    /// The steps with an unknown outcome in unfinished runs.
+    pub fn unknown_writes(&self) -> Result<UnknownWrites, VaultError> {
         let sql = "SELECT count(*), min(run.started) FROM step JOIN run USING (run)
                    WHERE step.state = 'unknown' AND run.finished IS NULL";
         let one = self.query_all(sql, [], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?.map(Timestamp)))
+            let since = row.get::<_, Option<i64>>(1)?.map(Timestamp);
+            Ok(UnknownWrites { count: unsigned(row.get(0)?), since })
         })?;
-        let (count, since) = one.into_iter().next().unwrap_or_default();
-        Ok((count.unsigned_abs(), since))
+        Ok(one.into_iter().next().unwrap_or_default())
     }
 
     /// A part of a run's steps, in order.
@@ -181,8 +198,8 @@ impl Vault {
         self.steps_where(run, "ORDER BY step LIMIT ?2 OFFSET ?3", (run, take, skip))
     }
 
-    /// A part of the records of `resource` that snapshot `number` shows, in the order of keys, and
-    /// the number of all. With `search`, only records that contain it in one of their fields.
+    /// A part of the records of `resource` that snapshot `number` shows. With `search`, only records
+    /// that contain it in one of their fields.
     ///
     /// # Errors
     /// As [`Vault::state`].
@@ -192,7 +209,7 @@ impl Vault {
         resource: Resource,
         search: Option<&str>,
         range: PageRange,
-    ) -> Result<(Vec<Record<'static>>, u64), VaultError> {
+    ) -> Result<RecordSlice, VaultError> {
         self.require_readable(number)?;
         let (table, keys) = (version_table(resource), keys(resource));
         let found = search.map_or_else(|| "1".to_owned(), |_| search_condition(resource));
@@ -200,7 +217,7 @@ impl Vault {
             "FROM {table} v WHERE v.since <= ?1 AND (v.until IS NULL OR v.until > ?1) AND {found}"
         );
         let like_pattern = search.map(like_pattern).unwrap_or_default();
-        let count = match search {
+        let total = match search {
             None => self.record_count(number, resource)?,
             Some(_) => {
                 let sql = format!("SELECT count(*) {shown} AND ?2 <> ''");
@@ -215,7 +232,7 @@ impl Vault {
             self.query_all(&sql, (number, &like_pattern, take, skip), |row| row.get(0))?;
         let mut records = self.of_versions(resource, &versions, number)?;
         let ordered = versions.iter().filter_map(|version| records.remove(version));
-        Ok((ordered.collect(), count))
+        Ok(RecordSlice { records: ordered.collect(), total })
     }
 
     /// Number of records of `resource` that differ between the snapshots `from` and `to`. `from`

@@ -465,7 +465,10 @@ impl Vault {
         let mut counts = count.query((number, VerifiedState::Verified.name()))?;
         while let Some(row) = counts.next()? {
             let state: String = row.get(0)?;
-            steps.insert(named(number, "state of a step", &state, StepState::from_name)?, unsigned(row.get(1)?));
+            steps.insert(
+                named(number, "state of a step", &state, StepState::from_name)?,
+                unsigned(row.get(1)?),
+            );
             verified += unsigned(row.get(2)?);
         }
         Ok(Run {

@@ -32,6 +32,15 @@ pub struct SeriesSample<T> {
     pub value: T,
 }
 
+/// The scans of QR codes between two snapshots.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NewScans {
+    /// Number of QR codes whose scans changed.
+    pub codes: u64,
+    /// The sum of the changes; negative if the service counts fewer scans than before.
+    pub scans: i64,
+}
+
 impl Vault {
     /// The records of the resources in `which` that snapshot `number` shows, with their sent
     /// values.
@@ -197,25 +206,25 @@ impl Vault {
         self.samples("statistics_qr_codes", "body", code)
     }
 
-    /// Number of counters that changed in snapshot `number`, and the sum of the changes.
-    pub fn counter_changes(&self, number: SnapshotId) -> Result<(u64, i64), VaultError> {
+    /// The scans since the snapshot before `number`.
+    pub fn new_scans(&self, number: SnapshotId) -> Result<NewScans, VaultError> {
         let sql = "
             SELECT c.value, (SELECT b.value FROM sample_qr_codes b
               WHERE b.id = c.id AND b.snapshot < c.snapshot
               ORDER BY b.snapshot DESC LIMIT 1) AS before
             FROM sample_qr_codes c WHERE c.snapshot = ?1 AND c.value IS NOT NULL";
-        let read = || -> rusqlite::Result<(u64, i64)> {
+        let read = || -> rusqlite::Result<NewScans> {
             let mut find = self.db.prepare(sql)?;
             let mut rows = find.query([number])?;
-            let (mut codes, mut sum) = (0, 0_i64);
+            let mut new = NewScans::default();
             while let Some(row) = rows.next()? {
                 let (value, before): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
                 if let Some(before) = before {
-                    codes += 1;
-                    sum = sum.saturating_add(value.saturating_sub(before));
+                    new.codes += 1;
+                    new.scans = new.scans.saturating_add(value.saturating_sub(before));
                 }
             }
-            Ok((codes, sum))
+            Ok(new)
         };
         read().map_err(|source| self.sql(source))
     }

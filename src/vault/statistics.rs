@@ -1,6 +1,6 @@
 //! QR codes' statistics: a series of its own, which takes one request for each code.
 
-use rusqlite::OptionalExtension;
+use rusqlite::{OptionalExtension, Row};
 
 use super::digest::{self, DigestSum};
 use super::snapshot::RequestUsage;
@@ -26,15 +26,23 @@ pub struct StoredStatistics<'a> {
     pub usage: RequestUsage,
 }
 
+/// A QR code whose statistics must be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueStatistics {
+    /// Id of the QR code.
+    pub code: i64,
+    /// Number of scans in the list of QR codes.
+    pub scans: i64,
+}
+
 impl Vault {
-    /// The QR codes whose statistics must be fetched, with their scans, those fetched longest ago
-    /// first: codes whose scans changed since the last fetch; with `all`, every code not fetched in
+    /// The QR codes whose statistics must be fetched, those fetched longest ago first: codes whose scans changed since the last fetch; with `all`, every code not fetched in
     /// this snapshot.
     pub fn statistics_to_fetch(
         &self,
         snapshot: SnapshotId,
         all: bool,
-    ) -> Result<Vec<(i64, i64)>, VaultError> {
+    ) -> Result<Vec<DueStatistics>, VaultError> {
         let sql = "
             SELECT id, scans FROM (
               SELECT v.id AS id,
@@ -47,9 +55,10 @@ impl Vault {
               FROM version_qr_codes v WHERE v.until IS NULL)
             WHERE CASE WHEN ?1 THEN at < ?2 ELSE scans <> fetched END
             ORDER BY at, id";
-        let read = || -> rusqlite::Result<Vec<(i64, i64)>> {
+        let read = || -> rusqlite::Result<Vec<DueStatistics>> {
             let mut find = self.db.prepare_cached(sql)?;
-            find.query_map((all, snapshot), |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+            let due = |row: &Row<'_>| Ok(DueStatistics { code: row.get(0)?, scans: row.get(1)? });
+            find.query_map((all, snapshot), due)?.collect()
         };
         read().map_err(|source| self.sql(source))
     }

@@ -1,8 +1,8 @@
 //! Files that commands leave, and files that they must remove.
 
 use linkvault::change::desired::SourceLocation;
-use linkvault::change::plan::UnsupportedChange;
 use linkvault::change::plan::saved::{SavedPlan, read};
+use linkvault::change::plan::{RequestRate, UnsupportedChange};
 use linkvault::model::Resource;
 
 use crate::support::{LiveService, TestEnvironment};
@@ -55,7 +55,8 @@ fn a_plan_file_is_no_reason_to_read_another_file() {
         source: Some(SourceLocation { file: "secret.txt".to_owned(), line: Some(2) }),
     });
     let whose = (saved.account.as_str(), saved.service.as_str(), saved.account_id);
-    let forged = SavedPlan::new(whose, saved.made, (saved.limit, saved.reserve), plan);
+    let rate = RequestRate { limit: saved.limit, reserve: saved.reserve };
+    let forged = SavedPlan::new(whose, saved.made, rate, plan);
     environment.write("plan.json", &forged.to_json());
     environment.run(&["apply", "plan.json", "--to", "main", "--yes"]);
     assert!(!environment.path("secret.rejected.csv").exists());

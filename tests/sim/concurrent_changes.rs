@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use linkvault::apply::{ApplyError, ApplyOptions, RunReport};
-use linkvault::change::cost::cost;
+use linkvault::change::cost::{CrawlRequests, cost};
 use linkvault::change::desired::{DesiredRecord, DesiredState, RecordRef};
 use linkvault::change::lists::Lists;
-use linkvault::change::plan::{AccountMemory, CurrentState, Plan, PlanStep, fingerprint, plan};
+use linkvault::change::plan::{
+    AccountMemory, CurrentState, Plan, PlanStep, RequestRate, fingerprint, plan,
+};
 use linkvault::change::policy::Policy;
 use linkvault::change::staleness::{DEFAULT, StalenessLimit};
 use linkvault::clock::{Clock as _, Timestamp};
@@ -112,10 +114,10 @@ fn the_price_of_a_long_run_is_what_it_costs() {
         assert_eq!(plan.steps.len(), 260);
         world.pass(Duration::from_secs(120));
         let max = Duration::from_secs(max);
-        let staleness =
-            StalenessLimit::new(max, limit, reserve, Lists::of(&state, BTreeMap::new()));
+        let rate = RequestRate { limit, reserve };
+        let staleness = StalenessLimit::new(max, rate, Lists::of(&state, BTreeMap::new()));
         // The account, campaigns, channels, and the items of each channel.
-        let price = cost(&plan, (43, 33), limit, reserve, &staleness);
+        let price = cost(&plan, CrawlRequests { before: 43, after: 33 }, &staleness);
         let options = ApplyOptions { max_staleness: Some(max), reserve, ..options() };
         let outcome = world.apply(&plan, &options).unwrap();
         let at = format!("{limit} - {reserve}, {max:?}: {price:?}");
@@ -157,8 +159,9 @@ fn the_price_counts_the_pages_that_a_run_adds_and_removes() {
         let mut after = lists.clone();
         plan.steps.iter().for_each(|step| after.apply_step(step));
         let after = which.iter().map(|it| after.requests(*it)).sum::<u64>() + 1;
-        let looks = (look.usage.requests, after);
-        let price = cost(&plan, looks, 30, 0, &StalenessLimit::new(DEFAULT, 30, 0, lists)).requests;
+        let crawls = CrawlRequests { before: look.usage.requests, after };
+        let rate = RequestRate { limit: 30, reserve: 0 };
+        let price = cost(&plan, crawls, &StalenessLimit::new(DEFAULT, rate, lists)).requests;
         let outcome =
             world.apply(&plan, &ApplyOptions { paging: look.paging, ..options() }).unwrap();
         let done = (plan.steps.len() as u64, price - edges);
@@ -253,7 +256,8 @@ fn live(seed: u64) {
     let state = look(&world);
     let plan = plan_for(&state, rng.usize(..2), rng.usize(..3));
     let max = rng.choice([Duration::from_secs(60), DEFAULT, DEFAULT * 2]).unwrap();
-    let stated = StalenessLimit::new(max, limit, 0, Lists::of(&state, BTreeMap::new()));
+    let rate = RequestRate { limit, reserve: 0 };
+    let stated = StalenessLimit::new(max, rate, Lists::of(&state, BTreeMap::new()));
     let stated = stated.of(Resource::Campaigns);
     let faults = rng.choice(["", "lost-reply=0.02", "server-error=0.02", "lost-request=0.02"]);
     world.set_faults(faults.unwrap(), seed);

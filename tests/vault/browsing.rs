@@ -6,7 +6,7 @@ use linkvault::change::diff::diff;
 use linkvault::model::{RecordKey, Resource, SnapshotId, State};
 use linkvault::sandbox::Store;
 use linkvault::vault::Vault;
-use linkvault::vault::browse::{ChangeCount, PageRange};
+use linkvault::vault::browse::{ChangeCount, PageRange, RecordSlice};
 
 use crate::support::vault_with_history;
 
@@ -118,7 +118,8 @@ fn pages_of_records_are_the_whole_list_and_can_be_searched() {
             let mut found = Vec::new();
             for skip in (0..20).step_by(3) {
                 let page = PageRange { skip, take: 3 };
-                let (page, count) = vault.records_of(number, resource, None, page).unwrap();
+                let RecordSlice { records: page, total: count } =
+                    vault.records_of(number, resource, None, page).unwrap();
                 assert_eq!(count, whole.len() as u64);
                 found.extend(page);
             }
@@ -127,7 +128,7 @@ fn pages_of_records_are_the_whole_list_and_can_be_searched() {
     }
     let mut count = |text: &str| {
         let page = PageRange { skip: 0, take: 50 };
-        let (found, count) =
+        let RecordSlice { records: found, total: count } =
             vault.records_of(SnapshotId(6), Resource::Campaigns, Some(text), page).unwrap();
         assert_eq!(found.len() as u64, count);
         count

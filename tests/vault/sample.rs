@@ -4,7 +4,9 @@ use std::path::Path;
 
 use linkvault::model::{RecordKey, Resource, SentValue, SnapshotId};
 use linkvault::vault::id_map::IdMapping;
-use linkvault::vault::journal::{NewRun, RunCommand, RunStatus, StepResult, StepState, StepVerification, VerifiedState};
+use linkvault::vault::journal::{
+    NewRun, RunCommand, RunStatus, StepResult, StepState, StepVerification, VerifiedState,
+};
 use linkvault::vault::snapshot::ReadState;
 use linkvault::vault::{AccountIdentity, Vault};
 

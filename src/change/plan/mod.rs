@@ -48,7 +48,7 @@ pub use problems::PlanProblems;
 pub use request::request;
 pub use types::{
     AccountMemory, AgreedValues, CurrentState, JsonFields, KeptValue, MatchedRecord,
-    MigrationMatches, MoveNote, Plan, PlanCost, PlanStep, PlannedRequest, Reused,
+    MigrationMatches, MoveNote, Plan, PlanCost, PlanStep, PlannedRequest, RequestRate, Reused,
     UnsupportedChange,
 };
 

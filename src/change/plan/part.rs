@@ -155,13 +155,15 @@ fn name(step: &PlanStep, fields: Option<&super::JsonFields>) -> Option<(Resource
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::plan::RequestRate;
     use crate::change::plan::saved::{SavedPlan, read};
     use crate::change::plan::tests::plan_with_every_verb;
 
     /// Whether a saved plan with these steps would be accepted.
     fn is_valid(plan: &Plan) -> bool {
         let whose = ("main", "https://a.example", Some(1));
-        read(SavedPlan::new(whose, 0, (30, 0), plan.clone()).to_json().as_bytes()).is_ok()
+        read(SavedPlan::new(whose, 0, RequestRate::default(), plan.clone()).to_json().as_bytes())
+            .is_ok()
     }
 
     #[test]

@@ -270,7 +270,7 @@ proptest! {
                 prop_assert!(verify_step::describes_state(step, live.current()), "{:?}", step);
             }
             prop_assert!(already_created(&first.steps, live.current()).is_empty());
-            let file = saved::SavedPlan::new(("a", "https://s", None), 0, (30, 5), first.clone());
+            let file = saved::SavedPlan::new(("a", "https://s", None), 0, RequestRate { limit: 30, reserve: 5 }, first.clone());
             prop_assert_eq!(saved::read(file.to_json().as_bytes()), Ok(file));
             live.apply(&first);
             let again = plan(&desired, live.current(), None, &policy).unwrap();
@@ -304,7 +304,7 @@ proptest! {
             prop_assert!(is_listed(step) && step.verb != Verb::Delete, "{:?}", step);
             prop_assert!(step.origin.is_some());
         }
-        let file = saved::SavedPlan::new(("a", "https://s", None), 0, (30, 5), first.clone());
+        let file = saved::SavedPlan::new(("a", "https://s", None), 0, RequestRate { limit: 30, reserve: 5 }, first.clone());
         prop_assert_eq!(saved::read(file.to_json().as_bytes()), Ok(file));
         // Each migrated record has its own target record, and no record of the target was deleted.
         for (resource, wanted) in &desired.resources {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::request::{RequestSubject, ResolvedRef, request};
-use super::types::{JsonFields, Plan, PlanStep};
+use super::types::{JsonFields, Plan, PlanStep, RequestRate};
 use crate::change::plan::fingerprints::is_bound_assign;
 use crate::change::plan::{order, reversibility, verify_step};
 use crate::model::{Resource, Verb};
@@ -82,7 +82,7 @@ impl SavedPlan {
     pub fn new(
         (account, service, account_id): (&str, &str, Option<i64>),
         made: i64,
-        (limit, reserve): (u64, u64),
+        rate: RequestRate,
         mut plan: Plan,
     ) -> Self {
         // The file does not contain these.
@@ -98,8 +98,8 @@ impl SavedPlan {
             account_id,
             id: String::new(),
             made,
-            limit,
-            reserve,
+            limit: rate.limit,
+            reserve: rate.reserve,
             bound: true,
             plan,
         };

@@ -141,8 +141,10 @@ pub(crate) fn plan_with_every_verb() -> Plan {
     }
     let mut plan = planned(&desired, &live);
     let lists = crate::change::lists::Lists::default();
-    let staleness = StalenessLimit::new(crate::change::staleness::DEFAULT, 30, 5, lists);
-    plan.cost = crate::change::cost::cost(&plan, (9, 9), 30, 5, &staleness);
+    let rate = RequestRate { limit: 30, reserve: 5 };
+    let staleness = StalenessLimit::new(crate::change::staleness::DEFAULT, rate, lists);
+    let crawls = crate::change::cost::CrawlRequests { before: 9, after: 9 };
+    plan.cost = crate::change::cost::cost(&plan, crawls, &staleness);
     plan
 }
 

@@ -194,6 +194,15 @@ pub struct KeptValue {
     pub target: Json,
 }
 
+/// The rate limit of an account, of which a plan uses a part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestRate {
+    /// Requests per minute; 0 for no limit.
+    pub limit: u64,
+    /// The requests of each minute that are left to others.
+    pub reserve: u64,
+}
+
 /// The estimated cost of applying a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanCost {

@@ -26,8 +26,8 @@ pub struct Args {
     #[arg(value_parser = values::run)]
     pub run: RunId,
     /// Record that the step created this record; repeatable
-    #[arg(long, value_name = "STEP=ID", value_parser = pair)]
-    pub adopt: Vec<(u32, i64)>,
+    #[arg(long, value_name = "STEP=ID", value_parser = adoption)]
+    pub adopt: Vec<(u32, StepDecision)>,
     /// Send the step again: it created nothing; repeatable
     #[arg(long, value_name = "STEP")]
     pub retry: Vec<u32>,
@@ -45,10 +45,12 @@ pub struct Args {
     pub yes: bool,
 }
 
-fn pair(text: &str) -> Result<(u32, i64), String> {
+/// Parses `STEP=ID`: the step's number, and the decision to adopt the record with this id.
+fn adoption(text: &str) -> Result<(u32, StepDecision), String> {
     let (step, id) = text.split_once('=').ok_or("write STEP=ID")?;
     let step = step.parse().map_err(|_| format!("`{step}` is no step's number"))?;
-    Ok((step, id.parse().map_err(|_| format!("`{id}` is not an id"))?))
+    let id = id.parse().map_err(|_| format!("`{id}` is not an id"))?;
+    Ok((step, StepDecision::Adopt(id)))
 }
 
 /// Records the decisions, and shows the steps that are still open.
@@ -57,10 +59,9 @@ fn pair(text: &str) -> Result<(u32, i64), String> {
 /// If the run does not exist, or a decision is not possible.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
-    let adopted = args.adopt.iter().map(|(step, id)| (*step, StepDecision::Adopt(*id)));
     let again = args.retry.iter().map(|step| (*step, StepDecision::Retry));
     let left = args.leave.iter().map(|step| (*step, StepDecision::Skip));
-    let decisions: Vec<_> = adopted.chain(again).chain(left).collect();
+    let decisions: Vec<_> = args.adopt.iter().copied().chain(again).chain(left).collect();
     let request = ResolveRequest {
         account: &account,
         run: args.run,

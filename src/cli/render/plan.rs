@@ -14,8 +14,8 @@ use crate::ops::observation::Observation;
 pub fn document(plan: &Plan, account: &AccountConfig, name: &str, looked: &Observation) -> Value {
     let mut document = render::document(plan, &account.name);
     document["from"] = json!(name);
-    document["limit"] = json!(looked.limit);
-    document["reserve"] = json!(looked.reserve);
+    document["limit"] = json!(looked.rate.limit);
+    document["reserve"] = json!(looked.rate.reserve);
     document
 }
 

@@ -8,6 +8,7 @@ use crate::model::{Record, Resource, SnapshotId};
 use crate::ui::links;
 use crate::ui::pages::{PageContext, PageError, PageFrame, PagedRows, Pager, resource};
 use crate::ui::time_text;
+use crate::vault::browse::{PageRange, RecordSlice};
 
 /// Records per page.
 const SIZE: u64 = 50;
@@ -63,8 +64,7 @@ pub fn page(
 ) -> Result<String, PageError> {
     let which = resource(which)?;
     let mut vault = context.vault(name)?;
-    let newest =
-        vault.newest_snapshots(crate::vault::browse::PageRange { skip: 0, take: 1 })?.pop();
+    let newest = vault.newest_snapshots(PageRange { skip: 0, take: 1 })?.pop();
     let newest = newest.ok_or_else(|| {
         let hint = format!("Run `linkvault backup {name}` to make one.");
         PageError::not_found(format!("{name} has no snapshot yet"), hint)
@@ -73,7 +73,7 @@ pub fn page(
     let q = q.as_str();
     let search = Some(q).filter(|q| !q.is_empty());
     let slice = Pager::slice(query.at(), SIZE);
-    let (records, total) = vault.records_of(newest.number, which, search, slice)?;
+    let RecordSlice { records, total } = vault.records_of(newest.number, which, search, slice)?;
     let here = links::records(name, which);
     let tabs = Resource::ALL.into_iter().map(|it| Tab {
         name: it.name(),

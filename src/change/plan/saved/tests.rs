@@ -10,7 +10,12 @@ use serde_json::json;
 
 fn saved() -> SavedPlan {
     let whose = ("main", "https://links.example.com", Some(7));
-    SavedPlan::new(whose, 1_700_000_000_000, (30, 5), plan_with_every_verb())
+    SavedPlan::new(
+        whose,
+        1_700_000_000_000,
+        RequestRate { limit: 30, reserve: 5 },
+        plan_with_every_verb(),
+    )
 }
 
 /// Reads the file with one value changed and the digest updated.

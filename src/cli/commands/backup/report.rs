@@ -10,11 +10,12 @@ use crate::crawl::CrawlReport;
 use crate::format;
 use crate::model::SnapshotId;
 use crate::ops::backup::BackupReport;
+use crate::vault::read::NewScans;
 use crate::vault::snapshot::{ReadState, ResourceOutcome, Snapshot, SnapshotStatus};
 
 /// The document of `--json`.
 pub fn document(account: &AccountConfig, report: &BackupReport) -> Value {
-    let BackupReport { summary, moved: (moved, scans), problems: found, vault, .. } = report;
+    let BackupReport { summary, scans, problems: found, vault, .. } = report;
     let snapshot = &summary.snapshot;
     let mut resources = Map::new();
     let (mut skipped, mut excluded) = (Vec::new(), Vec::new());
@@ -49,7 +50,7 @@ pub fn document(account: &AccountConfig, report: &BackupReport) -> Value {
             "failed": summary.stats.failed,
             "left": summary.stats.left,
         },
-        "scans": {"codes": moved, "more": scans},
+        "scans": {"codes": scans.codes, "more": scans.scans},
         "problems": problems,
         "alerts": alerts.collect::<Vec<_>>(),
         "digest": snapshot.digest,
@@ -73,7 +74,7 @@ fn resource(outcome: &ResourceOutcome) -> Value {
 
 /// The summary for people.
 pub fn print(app: &App, account: &AccountConfig, report: &BackupReport) -> Result<(), CliError> {
-    let BackupReport { summary, moved, time, .. } = report;
+    let BackupReport { summary, scans, time, .. } = report;
     let snapshot = &summary.snapshot;
     for outcome in snapshot.outcomes.iter().filter(|outcome| outcome.message.is_some()) {
         let message = outcome.message.as_deref().unwrap_or_default();
@@ -101,7 +102,7 @@ pub fn print(app: &App, account: &AccountConfig, report: &BackupReport) -> Resul
     app.out.summary(table(snapshot).render(app.out.table_width()))?;
     app.out.summary("")?;
     app.out.summary(cost(summary, *time))?;
-    if let Some(movement) = movement(*moved) {
+    if let Some(movement) = movement(*scans) {
         app.out.summary(movement)?;
     }
     let size = std::fs::metadata(&account.vault).map_or(0, |file| file.len());
@@ -175,8 +176,9 @@ fn cost(summary: &CrawlReport, time: Duration) -> String {
     text
 }
 
-fn movement((codes, scans): (u64, i64)) -> Option<String> {
-    (codes > 0).then(|| format!("{} since the snapshot before", format::new_scans(scans, codes)))
+fn movement(new: NewScans) -> Option<String> {
+    (new.codes > 0)
+        .then(|| format!("{} since the snapshot before", format::new_scans(new.scans, new.codes)))
 }
 
 /// What to try now: read what could not be read, after the first backup look at
