@@ -9,6 +9,9 @@ use crate::model::Verb;
 use crate::vault::Vault;
 use crate::vault::journal::{JournalStep, Run, StepState};
 
+/// The message of a step that was not sent because a person ended the run.
+pub(super) const LEFT_BY_DECISION: &str = "left by decision";
+
 /// A step and its progress.
 #[derive(Debug)]
 pub(super) struct StepRun {

@@ -42,7 +42,7 @@ pub use remember::{
     account_memory, account_memory_at, account_memory_with_ids_of, migration_memory,
     save_agreement, save_matches,
 };
-pub use run::{apply, resume};
+pub use run::{apply, end, resume};
 pub use stale::StaleStep;
 pub use step_request::{NOT_SHOWN, StepSecrets};
 

@@ -2,7 +2,7 @@
 //! the decision.
 
 use super::error::ApplyError;
-use crate::apply::journal_step::parse_step;
+use crate::apply::journal_step::{LEFT_BY_DECISION, parse_step};
 use crate::apply::reconcile::{self, CreateOutcome};
 use crate::apply::{remember, run};
 use crate::change::plan::PlanStep;
@@ -138,7 +138,7 @@ pub fn abandon(vault: &mut Vault, run: RunId, now: Timestamp) -> Result<(), Appl
     vault.resume_run(run)?;
     for row in vault.steps(run)? {
         let why = match row.state {
-            StepState::Planned => "left by decision",
+            StepState::Planned => LEFT_BY_DECISION,
             StepState::Sent | StepState::Unknown => MAY_BE_DONE,
             _ => continue,
         };

@@ -6,7 +6,7 @@ use super::error::ApplyError;
 use super::verify::{Verification, verify};
 use crate::api::client::Client;
 use crate::apply::journal_step::{
-    StepRun, load_step_runs, parse_step, step_title, unfinished_step_message,
+    LEFT_BY_DECISION, StepRun, load_step_runs, parse_step, step_title, unfinished_step_message,
 };
 use crate::apply::reconcile::KnownIds;
 use crate::apply::runner::{AccountCheck, Freshness, LOOKS, PlanRunner};
@@ -72,7 +72,8 @@ pub fn apply(
     };
     let number = vault.begin_run(&new, clock.now())?;
     let run = vault.run(number)?;
-    run_open_steps(client, vault, clock, progress, options, &run, spent, false)
+    let link = RunLink { client, vault, clock, progress };
+    run_open_steps(link, options, &run, spent, RunMode::Begin)
 }
 
 /// Continues a run that was stopped, or for whose unknown steps a person has decided. Returns the
@@ -94,26 +95,65 @@ pub fn resume(
     }
     let run = vault.resume_run(run)?;
     let spent = client.counters().requests;
-    run_open_steps(client, vault, clock, progress, options, &run, spent, true)
+    let link = RunLink { client, vault, clock, progress };
+    run_open_steps(link, options, &run, spent, RunMode::Resume)
 }
 
-#[allow(clippy::too_many_arguments)]
-fn run_open_steps(
+/// Ends a run that was stopped: looks up the outcome of its requests without a response, and leaves
+/// its remaining steps undone. If an outcome stays unknown, the run is not finished.
+///
+/// # Errors
+/// As [`apply`]; [`ApplyError::Finished`] if the run is finished.
+pub fn end(
     client: &mut Client,
     vault: &mut Vault,
     clock: &dyn Clock,
     progress: &dyn Progress,
     options: &ApplyOptions,
+    run: RunId,
+) -> Result<RunReport, ApplyError> {
+    if vault.run(run)?.finished.is_some() {
+        return Err(ApplyError::Finished(run));
+    }
+    let run = vault.resume_run(run)?;
+    let spent = client.counters().requests;
+    let link = RunLink { client, vault, clock, progress };
+    run_open_steps(link, options, &run, spent, RunMode::End)
+}
+
+/// What a process does with the open steps of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RunMode {
+    /// Sends them; the run has just begun.
+    Begin,
+    /// Sends them, after looking up those that an earlier process may have sent.
+    Resume,
+    /// Looks up those that an earlier process may have sent, and leaves the others undone.
+    End,
+}
+
+/// What a run works with.
+struct RunLink<'a> {
+    client: &'a mut Client,
+    vault: &'a mut Vault,
+    clock: &'a dyn Clock,
+    progress: &'a dyn Progress,
+}
+
+fn run_open_steps(
+    link: RunLink<'_>,
+    options: &ApplyOptions,
     run: &Run,
     spent: u64,
-    again: bool,
+    mode: RunMode,
 ) -> Result<RunReport, ApplyError> {
+    let RunLink { client, vault, clock, progress } = link;
     if let Some(password) = &options.secrets.password {
         client.redact_secret(password);
     }
     let all = load_step_runs(vault, run)?;
     let (known, reading) = known_ids_before(vault, run, &all)?;
-    let proofs = Freshness::new(vault, clock, client, options, run, !again)?;
+    let proofs = Freshness::new(vault, clock, client, options, run, mode == RunMode::Begin)?;
     let open = all.iter().filter(|work| work.is_open()).count() as u64;
     let runner = &mut PlanRunner {
         client,
@@ -133,9 +173,14 @@ fn run_open_steps(
         seen: run.after.is_some(),
         told: BTreeSet::new(),
     };
-    let compared = if again { runner.check_open_steps() } else { Ok(()) };
-    let ended =
-        compared.and_then(|()| runner.run_steps()).and_then(|()| runner.observe_after_run(run));
+    let worked = match mode {
+        RunMode::Begin => runner.run_steps(),
+        RunMode::Resume => runner.check_open_steps().and_then(|()| runner.run_steps()),
+        RunMode::End => {
+            runner.check_open_steps().and_then(|()| runner.skip_open_steps(LEFT_BY_DECISION))
+        }
+    };
+    let ended = worked.and_then(|()| runner.observe_after_run(run));
     // Results that are not committed yet are stored, even if the run stopped with an error.
     runner.vault.flush()?;
     let (status, after) = match &ended {

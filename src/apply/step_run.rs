@@ -39,6 +39,9 @@ enum StepReadiness {
     Wait,
 }
 
+/// The message of a step that `fail_fast` leaves.
+const AFTER_REFUSAL: &str = "a step before it was refused, and --fail-fast stops there";
+
 impl PlanRunner<'_> {
     /// Sends every step that can be sent, and reconciles creates without a response.
     pub fn run_steps(&mut self) -> Result<(), ApplyError> {
@@ -48,7 +51,7 @@ impl PlanRunner<'_> {
                 self.run_step(nth)?;
                 if self.options.fail_fast && self.all[nth].state == StepState::Refused {
                     self.reconcile(|_| true)?;
-                    return self.skip_open_steps();
+                    return self.skip_open_steps(AFTER_REFUSAL);
                 }
             }
             self.reconcile(|_| true)?;
@@ -407,8 +410,7 @@ impl PlanRunner<'_> {
         Ok(())
     }
 
-    pub fn skip_open_steps(&mut self) -> Result<(), ApplyError> {
-        let why = "a step before it was refused, and --fail-fast stops there";
+    pub fn skip_open_steps(&mut self, why: &str) -> Result<(), ApplyError> {
         let skipped = StepResult::of(StepState::Skipped).with_message(why);
         for nth in 0..self.all.len() {
             if !self.all[nth].is_open() {

@@ -67,7 +67,11 @@ pub fn undo_run(vault: &mut Vault, run: RunId) -> Result<UndoInput, ApplyError> 
         let is_true = || is_in_effect(&step, id, &ids, &before, after.as_ref());
         match (row.state, step.verb) {
             (StepState::Done, _) => done.push(FinishedStep { step, id }),
-            (_, verb) if was_left_unknown(&row) => {
+            // Open steps of a run that is not finished count as if it were ended without a look-up.
+            (state, verb)
+                if matches!(state, StepState::Sent | StepState::Unknown)
+                    || was_left_unknown(&row) =>
+            {
                 match is_true().filter(|_| verb != Verb::Create) {
                     Some(true) => done.push(FinishedStep { step, id }),
                     Some(false) => {}

@@ -100,9 +100,6 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
             )
             .into();
         }
-        NextStep::FinishRun { account, run } => {
-            return format!("`linkvault resume {account} {run}` finishes it first").into();
-        }
         NextStep::RunAgain => "run the same command again to continue",
         NextStep::RunAgainLater => "run the command again when the service answers for it",
         NextStep::WaitForLock => "wait for it, or set a time to wait with --lock-timeout",

@@ -214,7 +214,10 @@ pub(super) fn run_input(
     policy: &Policy,
     run: &RunOptions,
 ) -> Result<PlanEnd, OpError> {
-    session.require_no_open_run()?;
+    // A dry run writes nothing, so that it can be made beside a run that is not finished.
+    if !run.dry_run {
+        session.require_no_open_run()?;
+    }
     let mut which = needed_resources(&wanted.desired, policy);
     if request.secrets.password.is_some() && !which.contains(&Resource::Account) {
         which.push(Resource::Account);

@@ -156,13 +156,6 @@ pub enum NextStep {
         /// Why the run stopped, if that must be fixed first.
         first: Option<ApiErrorKind>,
     },
-    /// Finish the run, so that it can be undone.
-    FinishRun {
-        /// The account of the run.
-        account: String,
-        /// Number of the run.
-        run: RunId,
-    },
     /// Give a retention rule.
     GiveRetentionRule,
     /// List the behaviours of the sandbox.

@@ -55,14 +55,9 @@ pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, Op
     let mut session = WriteSession::open(env, account, "resume", &request.limits)?;
     let run = open_run(&session.vault, request.run, account)?;
     let began = session.vault.run(run).map_err(|error| vault_error(error, &account.name))?;
-    let options = ApplyOptions {
-        service: session.session.service.clone(),
-        fail_fast: request.fail_fast,
-        max_staleness: Some(max_staleness(request.max_staleness, account)),
-        limit: account.settings.limit.map(u64::from),
-        reserve: session.session.reserve,
-        ..ApplyOptions::default()
-    };
+    let staleness = max_staleness(request.max_staleness, account);
+    let options =
+        ApplyOptions { fail_fast: request.fail_fast, ..resume_options(&session, staleness) };
     let progress = Arc::clone(&session.progress);
     let (client, vault) = (&mut session.session.client, &mut session.vault);
     let ended = apply::resume(client, vault, &*env.clock, &*progress, &options, run);
@@ -71,6 +66,17 @@ pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, Op
     let applied = finish(session, ended, &RunFiles { rejected, results }, None)?;
     let migrated_from = (began.command == RunCommand::Migrate).then_some(began.input);
     Ok(ResumeReport { applied, migrated_from })
+}
+
+/// The options for a run that another process began.
+pub(super) fn resume_options(session: &WriteSession<'_>, max_staleness: Duration) -> ApplyOptions {
+    ApplyOptions {
+        service: session.session.service.clone(),
+        max_staleness: Some(max_staleness),
+        limit: session.account.settings.limit.map(u64::from),
+        reserve: session.session.reserve,
+        ..ApplyOptions::default()
+    }
 }
 
 /// The run to continue: `asked`, or the unfinished one of `account`.

@@ -51,6 +51,5 @@ pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
 
 /// Since when a process has been backing up `account`; `None` if none is.
 fn backup_running_since(account: &AccountConfig) -> Option<Timestamp> {
-    let holder = Lock::holder(&account.vault)?;
-    (holder.purpose == LockPurpose::Backup).then_some(holder.since)
+    Lock::holder_for(&account.vault, LockPurpose::Backup).map(|holder| holder.since)
 }

@@ -13,7 +13,7 @@ use crate::config::AccountConfig;
 use crate::model::Resource;
 use crate::progress::{NoProgress, Progress};
 use crate::vault::Vault;
-use crate::vault::lock::{Lock, LockCommand};
+use crate::vault::lock::{Lock, LockCommand, LockPurpose};
 
 /// A locked account, with everything needed to write to it.
 pub struct WriteSession<'a> {
@@ -64,7 +64,8 @@ impl<'a> WriteSession<'a> {
         bounds: &SessionLimits,
     ) -> Result<Self, OpError> {
         let progress = env.progress(&account.name);
-        let words = lock_command(command, &account.name);
+        let words =
+            LockCommand { purpose: LockPurpose::Run, ..lock_command(command, &account.name) };
         let session = AccountSession::open(env, account, &words, bounds, Arc::clone(&progress))?;
         let vault = Vault::open_or_create(&account.vault)?;
         let clock = Arc::clone(&env.clock);

@@ -33,6 +33,8 @@ pub struct LockHolder {
 pub enum LockPurpose {
     /// A backup of the account.
     Backup,
+    /// A change of the account: a run, from its plan to its end.
+    Run,
     /// Any other operation.
     #[default]
     #[serde(other)]
@@ -146,6 +148,12 @@ impl Lock {
             Err(TryLockError::WouldBlock) => read(&mut file),
             _ => None,
         }
+    }
+
+    /// The process that holds the lock of the vault at `vault` for `purpose`.
+    #[must_use]
+    pub fn holder_for(vault: &Path, purpose: LockPurpose) -> Option<LockHolder> {
+        Self::holder(vault).filter(|holder| holder.purpose == purpose)
     }
 }
 

@@ -264,7 +264,10 @@ fn a_run_can_be_abandoned_and_another_begins() {
     let (environment, service) = rows(10, "", "");
     environment.run(&[&IMPORT[..], &["--max-requests", "5"]].concat()).exits_with(8);
     environment.run(&["resolve", "main", "1", "--abandon", "--retry", "1"]).exits_with(64);
-    environment.run(&["resolve", "main", "1", "--abandon"]).succeeds();
+    let ended = environment.run(&["resolve", "main", "1", "--abandon"]).succeeds();
+    ended
+        .prints("run 1 of main was ended; its other steps are not sent\n")
+        .says_among("`linkvault undo main 1` reverts what it has done");
     let again = environment.run(&["resolve", "main", "1", "--abandon"]).exits_with(1);
     again.says_among("error: run 1 is finished\n");
     environment.run(&IMPORT).succeeds();

@@ -244,16 +244,58 @@ fn what_cannot_be_reverted_is_listed() {
 }
 
 #[test]
-fn there_is_no_undo_of_a_run_that_is_none_or_not_finished() {
+fn undo_of_an_unknown_run_is_an_error() {
     let (environment, _service) = backed_up();
     environment.run(&["undo", "main", "7", "--yes"]).exits_with(1);
+}
+
+#[test]
+fn undo_ends_a_run_that_is_not_finished_and_reverts_what_was_done() {
+    let (environment, service) = backed_up();
     environment.write("campaigns.csv", "name\nA\nB\nC\n");
     let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--max-requests", "4"];
     environment.run(&import).exits_with(8);
-    let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(1);
-    ran.says(
-        "error: run 1 of main is not finished\nhint: `linkvault resume main 1` finishes it first\n",
-    );
+    let made = service.inside().store().campaigns.len() - 8;
+    assert!((1..3).contains(&made), "{made}");
+    // No process executes it.
+    environment.run(&["runs", "main"]).succeeds().prints_among("stopped");
+    let runs = environment.run(&["runs", "main", "--json"]).succeeds().json();
+    assert_eq!(runs["runs"][0]["status"], "stopped");
+
+    let dry = environment.run(&["undo", "main", "1", "-n"]).succeeds();
+    dry.says_among("run 1 of main is not finished").prints_among("- 9  A");
+    assert_eq!(service.inside().store().campaigns.len() - 8, made);
+    environment
+        .run(&["undo", "main", "1"])
+        .exits_with(64)
+        .says_among("Run 1 of main is not finished: ")
+        .says_among(" of 3 steps are done. End it and revert it?");
+
+    environment
+        .run(&["undo", "main", "1", "--yes"])
+        .succeeds()
+        .says_among("run 1 of main was ended")
+        .prints_among(&format!("{made} done"));
+    assert_eq!(service.inside().store().campaigns.len(), 8);
+    let runs = environment.run(&["runs", "main", "--json"]).succeeds().json();
+    assert_eq!(runs["runs"][0]["status"], "partial");
+    assert_eq!(runs["runs"][1]["status"], "complete");
+    environment.run(&["resume", "main"]).exits_with(1).says_among("every run of main is finished");
+}
+
+/// The service created the record, and its response was lost: the list shows what was done.
+#[test]
+fn undo_of_a_run_that_is_not_finished_finds_a_create_without_a_response() {
+    let (environment, service) = backed_up();
+    environment.write("campaigns.csv", "name\nA\nB\n");
+    service.faults("lost-reply@POST /api/campaign#1");
+    let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--max-requests", "3"];
+    environment.run(&import).exits_with(8);
+    assert_eq!(service.inside().store().campaigns.len(), 9);
+    let steps = environment.run(&["runs", "main", "1", "--json"]).succeeds().json();
+    assert_eq!(steps["steps"][0]["state"], "sent");
+    environment.run(&["undo", "main", "1", "--yes"]).succeeds().prints_among("1 done");
+    assert_eq!(service.inside().store().campaigns.len(), 8);
 }
 
 #[test]

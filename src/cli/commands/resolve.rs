@@ -70,9 +70,22 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         dry_run: args.dry_run,
     };
     let open = resolve(&app.env, &request)?;
-    let decided = if args.dry_run { 0 } else { decisions.len() };
-    show(app, &account, args.run, &open, decided)?;
+    let decision = match (args.dry_run, args.abandon, decisions.is_empty()) {
+        (false, true, _) => Some(RunDecision::Ended),
+        (false, false, false) => Some(RunDecision::Decided),
+        _ => None,
+    };
+    show(app, &account, args.run, &open, decision)?;
     Ok(Exit::of(Ok(CommandResult { unknown: open.len() as u64, ..CommandResult::default() })))
+}
+
+/// What this command has recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RunDecision {
+    /// Decisions on single steps.
+    Decided,
+    /// The end of the run.
+    Ended,
 }
 
 fn show(
@@ -80,7 +93,7 @@ fn show(
     account: &AccountConfig,
     run: RunId,
     open: &[OpenStep],
-    decided: usize,
+    decision: Option<RunDecision>,
 ) -> Result<(), CliError> {
     let name = &account.name;
     if app.out.is_json() {
@@ -101,9 +114,13 @@ fn show(
             app.out.line("    no record in the newest snapshot may be its own")?;
         }
     }
-    if open.is_empty() {
+    if open.is_empty() && decision == Some(RunDecision::Ended) {
+        app.out
+            .summary(format_args!("run {run} of {name} was ended; its other steps are not sent"))?;
+        app.out.note(format_args!("`linkvault undo {name} {run}` reverts what it has done"));
+    } else if open.is_empty() {
         app.out.summary(format_args!("no step of run {run} waits for a decision"))?;
-        if decided > 0 {
+        if decision.is_some() {
             app.out.note(format_args!("`linkvault resume {name} {run}` continues it"));
         }
     } else {

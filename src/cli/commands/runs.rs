@@ -11,6 +11,7 @@ use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::format;
 use crate::vault::journal::{JournalStep, Run, StepState};
+use crate::vault::lock::{Lock, LockPurpose};
 
 /// List the runs of an account, or the steps of one
 #[derive(Debug, clap::Args)]
@@ -34,14 +35,15 @@ pub struct Args {
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let vault = state_ref::open(&account)?;
+    let is_executing = Lock::holder_for(&account.vault, LockPurpose::Run).is_some();
     if let Some(number) = args.run {
         let told = |error| error_sources::vault_error(error, &account.name);
         let run = vault.run(number).map_err(told)?;
-        return steps(app, &account, &run, &vault.steps(number)?);
+        return steps(app, &account, &run, is_executing, &vault.steps(number)?);
     }
     let runs = vault.runs()?;
     if app.out.is_json() {
-        let all: Vec<_> = runs.iter().map(document).collect();
+        let all: Vec<_> = runs.iter().map(|run| document(run, is_executing)).collect();
         app.out.json(&json!({"format": 1, "account": account.name, "runs": all}))?;
         return Ok(Exit::Done);
     }
@@ -57,12 +59,12 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
             when(&account, run.started),
             run.command.name().to_owned(),
             run.input.clone(),
-            run.status.name().to_owned(),
+            run.status.label(is_executing).to_owned(),
             counts(run),
         ]);
     }
     app.out.table(table)?;
-    if let Some(run) = runs.iter().find(|run| run.finished.is_none()) {
+    if let Some(run) = runs.iter().find(|run| run.finished.is_none() && !is_executing) {
         let (name, number) = (&account.name, run.number);
         app.out.note(format_args!(
             "run {number} is not finished; `linkvault resume {name}` continues it"
@@ -92,10 +94,11 @@ fn steps(
     app: &App,
     account: &AccountConfig,
     run: &Run,
+    is_executing: bool,
     steps: &[JournalStep],
 ) -> Result<Exit, CliError> {
     if app.out.is_json() {
-        let mut whole = document(run);
+        let mut whole = document(run, is_executing);
         whole["format"] = json!(1);
         whole["account"] = json!(account.name);
         whole["steps"] = steps.iter().map(step_document).collect();
@@ -135,14 +138,15 @@ fn steps(
         "run {number} of {name}: {} of {}, begun {begun}, {}",
         run.command.name(),
         Escaped(&run.input),
-        run.status.name()
+        run.status.label(is_executing)
     ))?;
     Ok(Exit::Done)
 }
 
-fn document(run: &Run) -> Value {
+fn document(run: &Run, is_executing: bool) -> Value {
     json!({
-        "run": run.number, "command": run.command, "from": run.input, "status": run.status.name(),
+        "run": run.number, "command": run.command, "from": run.input,
+        "status": run.status.label(is_executing),
         "started": run.started.iso(), "finished": run.finished.map(Timestamp::iso),
         "snapshot_before": run.before, "snapshot_after": run.after, "requests": run.requests,
         "done": run.count(StepState::Done), "refused": run.count(StepState::Refused),

@@ -15,7 +15,8 @@ Examples:
   linkvault undo main 3
 
 What the run created is deleted, what it changed is set back, and what it deleted is
-created anew, with a new id. Whatever else has changed since is left alone.")]
+created anew, with a new id. Whatever else has changed since is left alone. A run that is
+not finished is ended first: its remaining steps are not sent.")]
 pub struct Args {
     /// The account
     pub account: String,
@@ -36,7 +37,7 @@ pub struct Args {
 /// Makes a plan that reverts the run, shows it, asks for confirmation, and applies it.
 ///
 /// # Errors
-/// If the run does not exist or is not finished, or as `apply`.
+/// If the run does not exist, or as `apply`.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let request = UndoRequest {

@@ -35,6 +35,8 @@ struct Facts {
     /// The newest snapshot with changes, the first of them, and their number.
     changes: Option<(SnapshotId, Vec<ChangeRow>, u64)>,
     runs: Vec<Run>,
+    /// Whether a process executes the unfinished run.
+    is_executing: bool,
     all_runs: u64,
     size: u64,
 }
@@ -107,6 +109,7 @@ pub fn page(context: &PageContext<'_>, name: &str) -> Result<String, PageError> 
             lines: Arc::default(),
             changes: None,
             runs: Vec::new(),
+            is_executing: false,
             all_runs: 0,
             size: 0,
         },
@@ -127,6 +130,7 @@ fn read(
         lines: context.series.of(vault)?,
         changes,
         runs: vault.newest_runs(PageRange { skip: 0, take: RUNS })?,
+        is_executing: context.is_executing(&account_status.account),
         all_runs: vault.count_runs()?,
         size: vault.size(),
         account_status,
@@ -209,7 +213,7 @@ fn build(facts: Facts, now: Timestamp) -> AccountPage {
         all_snapshots: format::count(facts.all_snapshots),
         snapshots_href: links::snapshots(&name),
         compare_href: (facts.all_snapshots > 1).then(|| links::compare(&name)),
-        runs: facts.runs.iter().map(|it| RunRow::new(&name, it, now)).collect(),
+        runs: facts.runs.iter().map(|it| RunRow::new(&name, it, facts.is_executing, now)).collect(),
         all_runs: format::count(facts.all_runs),
         runs_href: links::runs(&name),
         name,

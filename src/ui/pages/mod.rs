@@ -28,6 +28,7 @@ use crate::model::{Resource, SnapshotId};
 use crate::ui::accounts::Accounts;
 use crate::ui::links;
 use crate::vault::browse::PageRange;
+use crate::vault::lock::{Lock, LockPurpose};
 use crate::vault::read::SeriesSample;
 use crate::vault::{Vault, VaultError};
 
@@ -119,6 +120,12 @@ impl PageContext<'_> {
             vault.read_transaction()?;
         }
         Ok(vault)
+    }
+
+    /// Whether a process executes a run of the account `name`.
+    fn is_executing(&self, name: &str) -> bool {
+        let vault = self.accounts.vault(name);
+        vault.is_some_and(|vault| Lock::holder_for(&vault, LockPurpose::Run).is_some())
     }
 
     /// Opens the vault of an account; an error before its first backup.

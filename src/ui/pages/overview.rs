@@ -146,9 +146,10 @@ pub(crate) fn used(limit: Option<u64>, last: Option<&BackupAttempt>) -> String {
         (Some(limit), None) => format!("{} per minute", format::count(limit)),
         (None, Some(last)) => format::counted(last.requests, "request", "requests"),
         (Some(limit), Some(last)) => {
-            // The window is per minute; a shorter backup used one window.
+            // The window is per minute; a shorter backup used one window. One that began near the
+            // end of a window, or under a higher limit, sent more in a minute than the limit.
             let minutes = last.ended.since(last.started).as_secs().div_ceil(60).max(1);
-            let each = last.requests.div_ceil(minutes);
+            let each = last.requests.div_ceil(minutes).min(limit);
             let percent = each.saturating_mul(100) / limit;
             format!(
                 "{} of {} per minute ({percent}\u{a0}%)",
@@ -202,6 +203,7 @@ mod tests {
     fn the_usage_of_the_limit_is_shown() {
         let it = account_status("main", Health::Good);
         assert_eq!(used(Some(30), it.last.as_ref()), "12 of 30 per minute (40\u{a0}%)");
+        assert_eq!(used(Some(5), it.last.as_ref()), "5 of 5 per minute (100\u{a0}%)");
         assert_eq!(used(None, it.last.as_ref()), "24 requests");
         assert_eq!(used(Some(0), None), "—");
     }

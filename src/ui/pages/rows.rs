@@ -69,7 +69,7 @@ pub struct RunRow {
 }
 
 impl RunRow {
-    pub fn new(account: &str, run: &Run, now: Timestamp) -> Self {
+    pub fn new(account: &str, run: &Run, is_executing: bool, now: Timestamp) -> Self {
         let mut counts: Vec<_> = run.steps.iter().filter(|(_, count)| **count > 0).collect();
         counts.sort_by_key(|(state, _)| **state != StepState::Done);
         let counts = counts.into_iter();
@@ -82,7 +82,7 @@ impl RunRow {
             begun: TimeText::new(run.started, now),
             command: run.command.name(),
             input: run.input.clone(),
-            status: run.status.name(),
+            status: run.status.label(is_executing),
             tone: match run.status {
                 RunStatus::Complete => "good",
                 RunStatus::Partial => "warning",

@@ -54,6 +54,7 @@ pub fn page(
     run: &str,
     query: &PagedRows,
 ) -> Result<String, PageError> {
+    let is_executing = context.is_executing(name);
     let vault = context.vault(name)?;
     let run = vault.run(number(run)?)?;
     let steps = vault.steps_of(run.number, Pager::slice(query.at(), SIZE))?;
@@ -61,6 +62,7 @@ pub fn page(
         it.map(|it| Link::new(links::snapshot(name, it), format!("#{it}")))
     };
     let next = match run.status {
+        RunStatus::Running if is_executing => None,
         RunStatus::Running => {
             Some(format!("Run `linkvault resume {name} {}` to continue", run.number))
         }
@@ -81,7 +83,7 @@ pub fn page(
         next,
         steps: steps.iter().map(|step| row(name, step)).collect(),
         pager: Pager::new(query.at(), SIZE, run.steps.values().sum(), link),
-        run: RunRow::new(name, &run, context.now),
+        run: RunRow::new(name, &run, is_executing, context.now),
     };
     Ok(page.render()?)
 }

@@ -25,7 +25,7 @@ named! {
 named! {
     /// The state of a run.
     pub enum RunStatus {
-        /// Running, or interrupted; it can be continued.
+        /// Not finished: a process executes it, or it was stopped and can be continued.
         Running = "running",
         /// Every step is done.
         Complete = "complete",
@@ -33,6 +33,17 @@ named! {
         Partial = "partial",
         /// Some steps have an unknown outcome; the run is not finished.
         Unknown = "unknown",
+    }
+}
+
+impl RunStatus {
+    /// The status for people: a run that no process executes is not `running` but `stopped`.
+    #[must_use]
+    pub const fn label(self, is_executing: bool) -> &'static str {
+        match self {
+            Self::Running if !is_executing => "stopped",
+            status => status.name(),
+        }
     }
 }
 
