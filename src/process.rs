@@ -93,6 +93,35 @@ pub fn run(
     Ok(ProcessExit { status, stdout, stderr })
 }
 
+/// Gives `input` to `words`, a program that writes to the terminal itself, and waits for its end.
+/// Variables of the environment that `set` has and the process already has are not changed.
+///
+/// # Errors
+/// If it cannot be started, or its exit code is not 0.
+pub fn show(words: &[String], process_input: &ProcessInput<'_>) -> Result<(), ProcessError> {
+    let not_run = |error: std::io::Error| ProcessError::NotStarted(error.to_string());
+    let (program, arguments) = words
+        .split_first()
+        .ok_or_else(|| ProcessError::NotStarted("no program is named".to_owned()))?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped());
+    let unset = |(name, _): &(&str, &str)| std::env::var_os(name).is_none();
+    command.envs(process_input.set.iter().copied().filter(unset));
+    for name in process_input.hidden {
+        command.env_remove(name);
+    }
+    let mut child = command.spawn().map_err(not_run)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A person may leave the program before it has read everything.
+        let _ = stdin.write_all(process_input.input);
+    }
+    let status = child.wait().map_err(not_run)?;
+    match status.code() {
+        Some(0) | None => Ok(()),
+        Some(code) => Err(ProcessError::NotStarted(format!("exit code {code}"))),
+    }
+}
+
 /// Reads a pipe to its end on a thread: a full pipe would block the child.
 fn read_in_background<R: Read + Send + 'static>(pipe: Option<R>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();

@@ -11,6 +11,8 @@ use crate::escaped::Escaped;
 use crate::format::truncate;
 use crate::model::{Resource, Verb};
 
+/// The most lines of a section where only the end of a plan is shown.
+const MAX_LINES: usize = 5;
 /// The most characters of a value on its line.
 const MAX_VALUE: usize = 60;
 
@@ -27,10 +29,44 @@ pub fn text(plan: &Plan, out: &mut impl Write) -> fmt::Result {
         }
         writeln!(out)?;
     }
-    section(out, "Cannot be completely reverted", &remarks(plan, |step| !step.reversible))?;
+    write_end(plan, usize::MAX, out)
+}
+
+/// Writes the number of steps of each resource and verb, and the end of the plan as [`end`] does.
+///
+/// # Errors
+/// When writing to `out` fails.
+pub fn summary(plan: &Plan, out: &mut impl Write) -> fmt::Result {
+    for (resource, steps) in by_resource(plan) {
+        writeln!(out, "{resource}: {}", verbs(steps.iter().copied()))?;
+    }
+    if !plan.steps.is_empty() {
+        writeln!(out)?;
+    }
+    write_end(plan, MAX_LINES, out)
+}
+
+/// The end of a plan: what cannot be reverted, verified or done, in a few lines, and the cost.
+#[must_use]
+pub fn end(plan: &Plan) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_end(plan, MAX_LINES, &mut text);
+    text.trim_end().to_owned()
+}
+
+fn write_end(plan: &Plan, most: usize, out: &mut impl Write) -> fmt::Result {
+    let mut section = |title: &str, mut lines: Vec<String>| {
+        if let more @ 1.. = lines.len().saturating_sub(most) {
+            lines.truncate(most);
+            lines.push(format!("and {more} more"));
+        }
+        section(out, title, &lines)
+    };
+    section("Cannot be completely reverted", remarks(plan, |step| !step.reversible))?;
     let unseen = |step: &PlanStep| step.reversible && !step.verifiable;
-    section(out, "Cannot be verified", &remarks(plan, unseen))?;
-    section(out, "Not supported", &unsupported(plan))?;
+    section("Cannot be verified", remarks(plan, unseen))?;
+    section("Not supported", unsupported(plan))?;
     writeln!(out, "{}", price(plan))
 }
 
@@ -187,11 +223,7 @@ pub fn price(plan: &Plan) -> String {
         let nothing = plan.unsupported.is_empty();
         return if nothing { "Nothing to do." } else { "No step can be taken." }.to_owned();
     }
-    let verbs = [Verb::Delete, Verb::Update, Verb::Create, Verb::Assign].map(|verb| {
-        let count = plan.steps.iter().filter(|step| step.verb == verb).count() as u64;
-        (count > 0).then(|| plural(count, verb.name()))
-    });
-    let verbs = verbs.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let verbs = verbs(plan.steps.iter());
     let steps = plural(plan.steps.len() as u64, "step");
     let requests = plural(plan.cost.requests, "request");
     let price = format!("{steps}: {verbs}. {requests}, {}.", time(plan.cost.seconds));
@@ -206,6 +238,15 @@ pub fn price(plan: &Plan) -> String {
     };
     let rereads = plural(plan.cost.rereads, "request");
     format!("{price}\nThis includes {rereads} to prove the account{lists}.")
+}
+
+/// The number of steps of each verb: `1 create, 2 updates`.
+fn verbs<'s>(steps: impl Iterator<Item = &'s PlanStep> + Clone) -> String {
+    let verbs = [Verb::Delete, Verb::Update, Verb::Create, Verb::Assign].map(|verb| {
+        let count = steps.clone().filter(|step| step.verb == verb).count() as u64;
+        (count > 0).then(|| plural(count, verb.name()))
+    });
+    verbs.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn plural(count: u64, word: &str) -> String {
@@ -332,6 +373,28 @@ Not supported:
 ";
         assert!(shown.ends_with(ends), "{shown}");
         assert_eq!(as_text(&Plan::default()), "Nothing to do.\n");
+    }
+
+    #[test]
+    fn a_summary_counts_the_steps_of_each_resource_and_ends_as_the_plan() {
+        let mut plan = plan_with_every_verb();
+        let unsupported = plan.unsupported[0].clone();
+        let mut short = String::new();
+        summary(&plan, &mut short).unwrap();
+        let begins = "account: 1 update\ndomains: 1 update\n\
+                      campaigns: 1 delete, 1 update, 1 create, 2 assigns\nchannels: ";
+        assert!(short.starts_with(begins), "{short}");
+        assert!(as_text(&plan).contains(&end(&plan)) && short.contains(&end(&plan)));
+        plan.unsupported = (0..9)
+            .map(|nth| UnsupportedChange {
+                source: None,
+                key: nth.to_string(),
+                ..unsupported.clone()
+            })
+            .collect();
+        let end = end(&plan);
+        assert!(end.contains("  pixels 4: the API") && end.contains("\n  and 4 more\n\n"), "{end}");
+        assert!(as_text(&plan).contains("  pixels 8: the API"));
     }
 
     #[test]

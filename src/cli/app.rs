@@ -3,16 +3,17 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::global::GlobalArgs;
 use super::output::{Output, TerminalInfo};
 use super::plan_args::PlanFormat;
-use super::{CliErrorKind, hints, progress, render, signals};
+use super::{CliErrorKind, hints, progress, render as shown, signals};
 use crate::change::guards::GuardRefusal;
 use crate::change::plan::{Plan, PlanStep, StepAnswer};
-use crate::change::render::price;
+use crate::change::render;
 use crate::clock::{Clock, Interrupt, SystemClock, Waker};
+use crate::config::{Config, key_variables};
 use crate::ops::{Env, Events, NextStep, OpError, OpErrorKind, PlanAnswer, PlanQuestion};
 use crate::progress::Progress;
 
@@ -34,6 +35,23 @@ struct Terminal {
     signals: AtomicBool,
     /// Whether stdout was closed before a plan was shown.
     closed: AtomicBool,
+    /// Known as soon as the app is complete.
+    env: OnceLock<Weak<Env>>,
+}
+
+impl Terminal {
+    /// Hides the variables that hold secrets from a pager.
+    fn hide_secrets(&self) {
+        let Some(env) = self.env.get().and_then(Weak::upgrade) else { return };
+        let accounts = env.config().map(Config::accounts).unwrap_or_default();
+        let mut hidden = key_variables(accounts);
+        let secret = |value: &str| env.redactor.text(value) != value;
+        let all = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        hidden.extend(all.filter(|(_, value)| secret(value)).map(|(name, _)| name));
+        self.out.plans().hidden = hidden;
+    }
 }
 
 impl Events for Terminal {
@@ -55,6 +73,8 @@ impl Events for Terminal {
         }
         let (stderr, quiet) = (Mutex::new(self.out.error_stream()), self.out.is_quiet());
         let question = self.out.question();
+        let asked = question.clone();
+        let paging = move || asked.is_paging();
         let told = move || {
             if question.end() {
                 return;
@@ -66,13 +86,14 @@ impl Events for Terminal {
                     .write_all(b"stopping after the request under way; Ctrl-C to stop at once\n");
             }
         };
-        if let Err(error) = signals::raise_on_signal(self.interrupt.clone(), told) {
+        if let Err(error) = signals::raise_on_signal(self.interrupt.clone(), paging, told) {
             self.out.warn(format_args!("an interrupt will not be orderly: {error}"));
         }
     }
 
     fn planned(&self, plan: &Plan, is_answer: bool) -> Result<(), OpError> {
-        render::plan::show(&self.out, plan, PlanFormat::Text, is_answer).map_err(|error| {
+        self.hide_secrets();
+        shown::plan::show(&self.out, plan, PlanFormat::Text, is_answer).map_err(|error| {
             if error.kind == CliErrorKind::Closed {
                 self.closed.store(true, Ordering::Relaxed);
             }
@@ -85,15 +106,15 @@ impl Events for Terminal {
     }
 
     fn confirm_plan(&self, question: &PlanQuestion<'_>) -> Result<PlanAnswer, OpError> {
-        if question.is_part {
-            self.out.note(price(question.plan));
+        if question.is_part || self.out.plans().paged {
+            self.out.note(render::end(question.plan));
         }
         self.out.confirm_plan(question.text, question.by_step)
     }
 
     fn confirm_step(&self, plan: &Plan, step: &PlanStep) -> Result<StepAnswer, OpError> {
         let count = plan.steps.len();
-        self.out.confirm_step(&render::plan::step(&self.out, step), (step.step, count))
+        self.out.confirm_step(&shown::plan::step(&self.out, step), (step.step, count))
     }
 
     fn exceed_limit(&self, refusal: &GuardRefusal) -> Result<bool, OpError> {
@@ -119,8 +140,10 @@ impl App {
             interrupt,
             signals: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            env: OnceLock::new(),
         });
         let env = Arc::new(Env::new(clock, Arc::clone(&terminal) as _));
+        let _ = terminal.env.set(Arc::downgrade(&env));
         Self { out, env, terminal }
     }
 
@@ -167,7 +190,15 @@ pub fn surroundings() -> TerminalInfo {
         stderr_terminal: io::stderr().is_terminal() && !dumb,
         no_color: set("NO_COLOR") || dumb,
         width: width(),
+        screen: if dumb { None } else { screen() },
     }
+}
+
+/// The columns and rows of the terminal of stdout.
+fn screen() -> Option<(u16, u16)> {
+    let (terminal_size::Width(columns), terminal_size::Height(rows)) =
+        terminal_size::terminal_size_of(io::stdout())?;
+    Some((columns, rows)).filter(|(_, rows)| *rows > 0)
 }
 
 /// The columns by the variable `COLUMNS` or the terminal, at least 40, for tables. `None` if stdout

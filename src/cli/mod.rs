@@ -17,6 +17,7 @@ pub mod hints;
 mod logging;
 pub mod output;
 pub mod page;
+mod pager;
 pub mod plan_args;
 pub mod progress;
 mod question;

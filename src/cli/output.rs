@@ -7,12 +7,13 @@
 use std::fmt::{Arguments, Display};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use serde::Serialize;
 
 use super::global::{ColorChoice, GlobalArgs, ProgressChoice};
+use super::pager::{self, exceeds_screen};
 use super::question::Prompt;
 use super::table::TextTable;
 use super::{CliError, CliErrorKind};
@@ -55,6 +56,9 @@ pub struct TerminalInfo {
     /// The width in columns, of the variable `COLUMNS` or of the terminal; `None` if stdout is no
     /// terminal.
     pub width: Option<u16>,
+    /// The columns and rows of the screen, if long text can be shown page by page there: stdout is
+    /// a terminal that can move its cursor.
+    pub screen: Option<(u16, u16)>,
 }
 
 /// A meaning that a colour shows. The text alone always says the same.
@@ -124,6 +128,20 @@ pub struct Output {
     /// Whether remarks and warnings go into the log.
     logs: AtomicBool,
     question: Prompt,
+    plans: Mutex<PlanOutput>,
+}
+
+/// How plans are shown.
+#[derive(Debug, Clone, Default)]
+pub struct PlanOutput {
+    /// Only the number of steps of each resource and verb.
+    pub summary: bool,
+    /// Long plans are shown at once instead of page by page.
+    pub no_pager: bool,
+    /// A plan was shown page by page, so that its end may not be on the screen.
+    pub paged: bool,
+    /// Variables of the environment that a pager does not get, because they hold secrets.
+    pub hidden: Vec<String>,
 }
 
 impl Output {
@@ -151,7 +169,37 @@ impl Output {
             progress,
             logs: AtomicBool::new(false),
             question: Prompt::default(),
+            plans: Mutex::default(),
         }
+    }
+
+    /// How plans are shown.
+    pub fn plans(&self) -> MutexGuard<'_, PlanOutput> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prints a long text of the result as [`Self::answer`] does, on a terminal page by page.
+    pub fn long_answer(&self, text: &str, asked: bool) -> Result<(), CliError> {
+        let shown = asked && !self.json || !self.quiet;
+        let plans = self.plans().clone();
+        if let Some(screen) = self.around.screen
+            && !(self.json || self.quiet || plans.no_pager)
+            && exceeds_screen(text, screen)
+            && let Some(words) = pager::words(std::env::var("PAGER").ok().as_deref())
+        {
+            self.stdout().flush()?;
+            let paging = self.question.paging();
+            let paged = pager::page(&words, text, &plans.hidden);
+            drop(paging);
+            match paged {
+                Ok(()) => {
+                    self.plans().paged = true;
+                    return Ok(());
+                }
+                Err(error) => tracing::debug!("the pager failed: {error:?}"),
+            }
+        }
+        if shown { self.answer(text.trim_end(), asked) } else { Ok(()) }
     }
 
     /// Whether the result is a JSON document (`--json`).
@@ -324,7 +372,7 @@ impl Output {
         let _ = self.stderr.clone().write_all(format!("{text}\n").as_bytes());
     }
 
-    fn stdout(&self) -> std::sync::MutexGuard<'_, Box<dyn Write + Send>> {
+    fn stdout(&self) -> MutexGuard<'_, Box<dyn Write + Send>> {
         self.stdout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use super::values;
+use super::{Output, values};
 use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::change::policy::{OnConflict, Policy};
 use crate::config::parse_duration;
@@ -25,6 +25,25 @@ pub struct MaxStalenessArgs {
         hide_env_values = true
     )]
     pub max_staleness: Option<Duration>,
+}
+
+/// How a plan is shown: flags of every command that shows one.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct PlanOutputArgs {
+    /// Print only the number of steps of each resource
+    #[arg(long)]
+    pub summary: bool,
+    /// Print a long plan at once; default: page by page on a terminal, with PAGER or less
+    #[arg(long)]
+    pub no_pager: bool,
+}
+
+impl PlanOutputArgs {
+    /// From now on shows plans in this way.
+    pub fn apply(self, out: &Output) {
+        let mut plans = out.plans();
+        (plans.summary, plans.no_pager) = (self.summary, self.no_pager);
+    }
 }
 
 /// What a plan may do: flags of every command that makes one.

@@ -16,6 +16,17 @@ struct PromptState {
     asked: Option<Sender<Answer>>,
     /// Whether the reading thread noticed the Ctrl-C that ended the last question.
     interrupted: bool,
+    /// Whether a pager has the terminal: Ctrl-C is for it.
+    paging: bool,
+}
+
+/// Leaves Ctrl-C to a pager until it is dropped.
+pub struct PagingGuard(Prompt);
+
+impl Drop for PagingGuard {
+    fn drop(&mut self) {
+        self.0.state().paging = false;
+    }
 }
 
 impl Prompt {
@@ -26,7 +37,7 @@ impl Prompt {
         read: impl FnOnce() -> io::Result<String> + Send + 'static,
     ) -> io::Result<Option<String>> {
         let (answered, answer) = mpsc::channel();
-        *self.state() = PromptState { asked: Some(answered.clone()), interrupted: false };
+        *self.state() = PromptState { asked: Some(answered.clone()), ..PromptState::default() };
         let reader = move || {
             // If the question was ended, there is no receiver any more.
             let _ = answered.send(Some(read()));
@@ -34,7 +45,7 @@ impl Prompt {
         std::thread::Builder::new().name("question".to_owned()).spawn(reader)?;
         let came = answer.recv().ok().flatten();
         let interrupted = matches!(&came, Some(Err(error)) if is_interrupt(error));
-        *self.state() = PromptState { asked: None, interrupted };
+        *self.state() = PromptState { interrupted, ..PromptState::default() };
         came.transpose()
     }
 
@@ -44,6 +55,17 @@ impl Prompt {
         let mut state = self.state();
         let ended = state.asked.take().is_some_and(|asked| asked.send(None).is_ok());
         ended || state.interrupted
+    }
+
+    /// From now on Ctrl-C is for a pager, until the guard is dropped.
+    pub fn paging(&self) -> PagingGuard {
+        self.state().paging = true;
+        PagingGuard(self.clone())
+    }
+
+    /// Whether Ctrl-C is for a pager.
+    pub fn is_paging(&self) -> bool {
+        self.state().paging
     }
 
     fn state(&self) -> MutexGuard<'_, PromptState> {

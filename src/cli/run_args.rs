@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::plan_args::MaxStalenessArgs;
+use super::App;
+use super::plan_args::{MaxStalenessArgs, PlanOutputArgs};
 use crate::ops::apply::RunOptions;
 
 /// How a plan is executed: flags of every command that executes one.
@@ -26,15 +27,19 @@ pub struct RunArgs {
     /// Ask about each step of the plan
     #[arg(long, conflicts_with_all = ["yes", "dry_run"])]
     pub interactive: bool,
+    /// How the plan is shown.
+    #[command(flatten)]
+    pub shown: PlanOutputArgs,
     /// The maximum age of lists.
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
 }
 
 impl RunArgs {
-    /// These flags as options of an operation.
+    /// These flags as options of an operation. From now on `app` shows plans as they say.
     #[must_use]
-    pub fn options(&self) -> RunOptions {
+    pub fn options(&self, app: &App) -> RunOptions {
+        self.shown.apply(&app.out);
         RunOptions {
             fail_fast: self.fail_fast,
             rejected: self.rejected.clone(),

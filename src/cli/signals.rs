@@ -6,16 +6,20 @@ use crate::clock::Interrupt;
 
 /// Raises `interrupt` at the first signal, and calls `told`. A second Ctrl-C ends the process at
 /// once, for a person who does not want to wait. A repeated SIGTERM or SIGHUP does not, because a
-/// supervisor may send it several times.
+/// supervisor may send it several times. While `paging` returns true, Ctrl-C is for the pager.
 #[cfg(unix)]
 pub(super) fn raise_on_signal(
     interrupt: Interrupt,
+    paging: impl Fn() -> bool + Send + 'static,
     told: impl Fn() + Send + 'static,
 ) -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in &mut signals {
+            if signal == SIGINT && paging() {
+                continue;
+            }
             if !interrupt.raised() {
                 interrupt.raise();
                 told();
@@ -79,6 +83,7 @@ pub(super) fn on_signals(
 #[cfg(not(unix))]
 pub(super) fn raise_on_signal(
     _interrupt: Interrupt,
+    _paging: impl Fn() -> bool + Send + 'static,
     _told: impl Fn() + Send + 'static,
 ) -> io::Result<()> {
     Ok(())

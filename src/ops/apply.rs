@@ -234,10 +234,8 @@ pub(super) fn run_input(
         apply::step_request::set_password(&mut plan, looked.account_id);
         plan.cost = looked.cost(&plan);
     }
-    if let Some(kept) = kept_records(wanted, &looked, policy) {
-        session.env.note(kept);
-    }
-    run_plan(session, request, plan, looked, policy, run)
+    let kept = kept_records(wanted, &looked, policy);
+    run_plan(session, request, (plan, kept), looked, policy, run)
 }
 
 /// Executes a saved plan in `session`, if it is for this account and not stale.
@@ -290,19 +288,22 @@ pub(super) fn run_saved_plan(
     }
     let request = RunRequest { plan_id: saved.id, ..RunRequest::new(RunCommand::Apply, input) };
     let plan = Plan { cost: looked.cost(&saved.plan), ..saved.plan };
-    run_plan(session, request, plan, looked, policy, run)
+    run_plan(session, request, (plan, None), looked, policy, run)
 }
 
-/// Shows a plan, asks for confirmation, and executes it.
+/// Shows a plan and a remark on it, asks for confirmation, and executes it.
 fn run_plan(
     session: &mut WriteSession<'_>,
     request: RunRequest,
-    plan: Plan,
+    (plan, remark): (Plan, Option<String>),
     looked: Observation,
     policy: &Policy,
     run: &RunOptions,
 ) -> Result<PlanEnd, OpError> {
     session.env.events().planned(&plan, run.dry_run)?;
+    if let Some(remark) = remark {
+        session.env.note(remark);
+    }
     guard_or_ask(session.env, &plan, &looked, policy, !run.yes && !run.dry_run)
         .map_err(|it| session.discard_after(&looked, it))?;
     if run.dry_run {
@@ -410,16 +411,17 @@ pub(super) fn report(
                 );
             }
             let unsupported = plan.unsupported.as_slice();
-            let outcome = RunOutcome { desired, steps: &[], unsupported, state: Some(&state) };
+            let (steps, planned, state) = (&[], &[], Some(&state));
+            let outcome = RunOutcome { desired, steps, planned, unsupported, state };
             write_results(session.env, run.results.as_deref(), &outcome);
             let requests = session.session.client.counters().requests;
             ApplyReport::Nothing { plan, input, requests }
         }
         PlanEnd::Declined { .. } => ApplyReport::Declined,
-        PlanEnd::Ran { ended, .. } => {
+        PlanEnd::Ran { plan, ended } => {
             let files =
                 RunFiles { rejected: run.rejected.as_deref(), results: run.results.as_deref() };
-            ApplyReport::Applied(finish(session, *ended, &files, desired)?)
+            ApplyReport::Applied(finish(session, *ended, &files, (desired, &plan.steps))?)
         }
     })
 }
@@ -442,7 +444,7 @@ pub(super) fn finish(
     session: WriteSession<'_>,
     ended: Result<RunReport, apply::ApplyError>,
     files: &RunFiles<'_>,
-    desired: Option<&DesiredState>,
+    (desired, planned): (Option<&DesiredState>, &[PlanStep]),
 ) -> Result<AppliedRun, OpError> {
     let WriteSession { env, account, session, mut vault, progress, .. } = session;
     let checkpoint = vault.checkpoint();
@@ -467,7 +469,8 @@ pub(super) fn finish(
         which.extend(desired.into_iter().flat_map(|it| it.resources.keys()));
         let state = report.after.and_then(|after| vault.state(after, &which).ok());
         let unsupported = origin.unsupported.as_slice();
-        let outcome = RunOutcome { desired, steps: &steps, unsupported, state: state.as_ref() };
+        let (steps, state) = (&steps, state.as_ref());
+        let outcome = RunOutcome { desired, steps, planned, unsupported, state };
         write_results(env, files.results, &outcome);
     }
     let missing = origin.missing();

@@ -63,7 +63,7 @@ pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, Op
     let ended = apply::resume(client, vault, &*env.clock, &*progress, &options, run);
     drop(progress);
     let (rejected, results) = (request.rejected.as_deref(), request.results.as_deref());
-    let applied = finish(session, ended, &RunFiles { rejected, results }, None)?;
+    let applied = finish(session, ended, &RunFiles { rejected, results }, (None, &[]))?;
     let migrated_from = (began.command == RunCommand::Migrate).then_some(began.input);
     Ok(ResumeReport { applied, migrated_from })
 }

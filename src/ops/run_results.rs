@@ -25,6 +25,8 @@ pub(super) struct RunOutcome<'a> {
     pub desired: Option<&'a DesiredState>,
     /// The steps of the run.
     pub steps: &'a [JournalStep],
+    /// The steps of the plan, of which the user may have declined some.
+    pub planned: &'a [PlanStep],
     /// Changes that the API cannot make.
     pub unsupported: &'a [UnsupportedChange],
     /// The account after the run; `None` if it could not be read.
@@ -66,7 +68,12 @@ fn result_rows(outcome: &RunOutcome<'_>) -> Vec<ResultRow> {
     let steps = outcome.steps.iter();
     rows.extend(steps.filter_map(|row| step_row(row, outcome.state)));
     rows.extend(outcome.unsupported.iter().map(unsupported_row));
-    let told: HashSet<_> = rows.iter().filter_map(|row| row.source.clone()).collect();
+    let mut told: HashSet<_> = rows.iter().filter_map(|row| row.source.clone()).collect();
+    let sent = |step: &&PlanStep| step.source.as_ref().is_none_or(|it| told.contains(it));
+    let declined: Vec<_> =
+        outcome.planned.iter().filter(|it| !sent(it)).map(declined_row).collect();
+    told.extend(declined.iter().filter_map(|row| row.source.clone()));
+    rows.extend(declined);
     let unchanged = outcome.desired.map(|desired| unchanged_rows(desired, outcome.state, &told));
     rows.extend(unchanged.into_iter().flatten());
     // Steps without a place in a file stay in their order, before the others.
@@ -91,6 +98,19 @@ fn step_row(row: &JournalStep, state: Option<&State>) -> Option<ResultRow> {
         message: row.message.as_ref().or(remark).cloned().unwrap_or_default(),
         source: step.source,
     })
+}
+
+fn declined_row(step: &PlanStep) -> ResultRow {
+    let name = if step.name.is_empty() { &step.key } else { &step.name };
+    ResultRow {
+        source: step.source.clone(),
+        resource: Some(step.resource),
+        action: step.verb.name(),
+        record: name.clone(),
+        outcome: "declined",
+        id: step.id,
+        ..ResultRow::default()
+    }
 }
 
 fn unsupported_row(change: &UnsupportedChange) -> ResultRow {

@@ -149,6 +149,22 @@ fn steps_are_chosen_one_by_one_and_dependents_of_a_declined_one_are_left_out() {
 }
 
 #[test]
+fn the_results_tell_which_rows_were_declined() {
+    let (environment, _service) = edited();
+    let results = ["--interactive", "--results", "results.csv"];
+    let terminal = environment.on_terminal(&[&APPLY[..], &results].concat());
+    terminal.shows(STEP_QUESTION).types("n\n");
+    terminal.shows_times(STEP_QUESTION, 2).types("y\n");
+    terminal.shows_times(STEP_QUESTION, 3).types("q\n");
+    terminal.shows("Apply 1 of 4 steps to main? [y/N] ").types("y\n");
+    let (code, screen) = terminal.ended();
+    assert_eq!(code, Some(0), "{screen}");
+    let results = environment.text("results.csv");
+    assert_eq!(results.matches(",declined,").count(), 3, "{results}");
+    assert_eq!(results.matches(",done,").count(), 1, "{results}");
+}
+
+#[test]
 fn interactive_asks_about_each_step_at_once() {
     let (environment, service) = edited();
     let interactive = [&APPLY[..], &["--interactive"]].concat();

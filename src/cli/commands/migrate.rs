@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use self::document::document;
 use crate::apply::RunReport;
-use crate::cli::plan_args::{ConflictChoice, MaxStalenessArgs};
+use crate::cli::plan_args::{ConflictChoice, MaxStalenessArgs, PlanOutputArgs};
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, CommandResult, Exit, Output, TextTable, render, values};
 use crate::config::AccountConfig;
@@ -82,6 +82,9 @@ pub struct Args {
     /// Apply without asking
     #[arg(short, long)]
     pub yes: bool,
+    /// How the plan is shown.
+    #[command(flatten)]
+    pub shown: PlanOutputArgs,
     /// The maximum age of lists.
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
@@ -119,6 +122,7 @@ pub enum QrContent {
 /// If an account cannot be read completely, a guard refuses, or the run stopped.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let to = app.env.account(&args.to)?;
+    args.shown.apply(&app.out);
     let request = MigrateRequest {
         from: &args.from,
         to: &to,

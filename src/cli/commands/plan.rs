@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::cli::plan_args::{MaxStalenessArgs, PlanFormat, PolicyArgs};
+use crate::cli::plan_args::{MaxStalenessArgs, PlanFormat, PlanOutputArgs, PolicyArgs};
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, CommandResult, Exit, render};
 use crate::ops::plan::{PlanRequest, plan_changes};
@@ -34,6 +34,9 @@ pub struct Args {
     /// What the plan may do, and which part of the input to use.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// How the plan is shown.
+    #[command(flatten)]
+    pub shown: PlanOutputArgs,
     /// The maximum age of lists.
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
@@ -48,6 +51,7 @@ pub struct Args {
 /// If one of them cannot be read, the input is ambiguous, or there are conflicts.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
+    args.shown.apply(&app.out);
     let request = PlanRequest {
         account: &account,
         input: &args.inputs,
@@ -63,7 +67,10 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         let document = render::plan::document(plan, &account, &report.input, &report.observation);
         app.out.json(&document)?;
     } else {
-        render::plan::show(&app.out, plan, args.form, true)?;
+        match args.form {
+            PlanFormat::Text => app.env.events().planned(plan, true)?,
+            PlanFormat::Markdown => render::plan::show(&app.out, plan, args.form, true)?,
+        }
     }
     if let Some(kept) = &report.kept {
         app.out.note(kept);

@@ -1,6 +1,6 @@
 //! `linkvault rehearse`: applies a plan to a local copy of the account.
 
-use crate::cli::plan_args::{MaxStalenessArgs, PolicyArgs};
+use crate::cli::plan_args::{MaxStalenessArgs, PlanOutputArgs, PolicyArgs};
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, Exit, render, values};
 use crate::ops::rehearse::{RehearsalAssumptions, RehearseRequest, rehearse};
@@ -38,6 +38,9 @@ pub struct Args {
     /// What the plan may do, and which part of the input to use.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// How the plan is shown.
+    #[command(flatten)]
+    pub shown: PlanOutputArgs,
     /// The maximum age of lists.
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
@@ -52,6 +55,7 @@ pub struct Args {
 /// As `apply`, and if the account has no snapshot.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
+    args.shown.apply(&app.out);
     let (caps, behaviour) = (args.caps.clone(), args.behaviour.clone());
     let request = RehearseRequest {
         account: &account,

@@ -52,7 +52,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         options: args.policy.input(),
         policy: args.policy.policy(),
         password: None,
-        run: args.run.options(),
+        run: args.run.options(app),
         limits: args.bounds.limits(),
     };
     render::run::show(app, &account, &apply(&app.env, request)?)

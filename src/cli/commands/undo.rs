@@ -44,7 +44,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         account: &account,
         run: args.run,
         on_conflict: args.on_conflict.into(),
-        options: args.how.options(),
+        options: args.how.options(app),
         limits: args.bounds.limits(),
     };
     render::run::show(app, &account, &undo(&app.env, &request)?)

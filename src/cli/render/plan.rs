@@ -24,21 +24,22 @@ pub fn show(out: &Output, plan: &Plan, form: PlanFormat, answer: bool) -> Result
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = match form {
+        PlanFormat::Text if out.plans().summary => render::summary(plan, &mut text),
         PlanFormat::Text => render::text(plan, &mut text),
         PlanFormat::Markdown => render::markdown(plan, &mut text),
     };
+    if form == PlanFormat::Markdown {
+        out.raw(text.as_bytes())?;
+    } else {
+        let lines: Vec<_> = text.trim_end().lines().map(|line| painted(out, line)).collect();
+        out.long_answer(&(lines.join("\n") + "\n"), answer)?;
+    }
     for it in &plan.reused {
         let (title, id) = (it.resource.spec().title, it.id);
         out.note(format_args!(
             "{title} {id} was deleted; its id belongs to {} now, which is not updated",
             if it.name.is_empty() { "another one" } else { &it.name }
         ));
-    }
-    if form == PlanFormat::Markdown {
-        return out.raw(text.as_bytes());
-    }
-    for line in text.trim_end().lines() {
-        out.answer(painted(out, line), answer)?;
     }
     Ok(())
 }
