@@ -30,12 +30,12 @@ fn name(request: &Request) -> String {
 }
 
 /// Passes requests on to `inner` and writes every answer down.
-struct Recorder<T> {
+struct RecordingTransport<T> {
     inner: T,
     recording: Recording,
 }
 
-impl<T: Transport> Transport for Recorder<T> {
+impl<T: Transport> Transport for RecordingTransport<T> {
     fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
         let response = self.inner.send(request)?;
         let mut recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,11 +45,11 @@ impl<T: Transport> Transport for Recorder<T> {
 }
 
 /// Answers as the recording does.
-struct Player {
+struct ReplayTransport {
     recording: Recording,
 }
 
-impl Transport for Player {
+impl Transport for ReplayTransport {
     fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
         let recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = recording.iter().find(|(asked, _)| *asked == name(request));
@@ -75,13 +75,13 @@ pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let inner = SandboxTransport::new(Arc::new(Mutex::new(service)), Arc::clone(&clock));
 
     let recording = Recording::default();
-    let recorder = Recorder { inner, recording: Arc::clone(&recording) };
+    let recorder = RecordingTransport { inner, recording: Arc::clone(&recording) };
     let recorded = back_up(Box::new(recorder), &key, &clock)?;
     for (asked, response) in recording.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         writeln!(out, "{} {asked}", response.status)?;
     }
 
-    let replayed = back_up(Box::new(Player { recording }), &key, &clock)?;
+    let replayed = back_up(Box::new(ReplayTransport { recording }), &key, &clock)?;
     let same = diff(&recorded, &replayed) == StateDiff::default();
     writeln!(out, "the replay is {}", if same { "the same" } else { "different" })?;
     Ok(())

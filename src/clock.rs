@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn simulated_time_passes_by_sleeping_alone() {
+    fn simulated_time_passes_only_by_sleeping() {
         let clock = SimulatedClock::new(Timestamp(5));
         assert_eq!((clock.now(), clock.monotonic()), (Timestamp(5), Duration::ZERO));
         assert_eq!(clock.sleep(Duration::from_secs(3600)), SleepOutcome::Finished);

@@ -98,7 +98,7 @@ fn every_file_with_a_session_has_a_test() {
 
 /// `console` is run, `sh` parsed, `json` and `toml` are compared with what the program has.
 #[test]
-fn every_block_is_of_a_kind_that_a_test_reads() {
+fn every_code_block_has_a_tested_language() {
     for path in docs() {
         for block in all_blocks(&read(&path)) {
             let known = match block.language.as_str() {
@@ -112,7 +112,7 @@ fn every_block_is_of_a_kind_that_a_test_reads() {
 }
 
 #[test]
-fn every_command_line_is_understood() {
+fn every_command_line_parses() {
     let texts: Vec<_> = docs().iter().map(|path| read(path)).collect();
     let mut count = 0;
     for block in texts.iter().flat_map(|text| blocks(text, "sh")) {
@@ -236,7 +236,7 @@ fn every_view_is_listed_with_its_columns() {
 }
 
 #[test]
-fn every_exit_code_is_listed_and_no_other() {
+fn exactly_the_exit_codes_are_listed() {
     let numbers = |text: &str| text.trim().parse::<u8>().ok();
     let text = section("docs/json.md", "## Exit codes");
     let listed: BTreeSet<_> = rows(&text).iter().filter_map(|row| numbers(row[0])).collect();
@@ -262,7 +262,7 @@ fn every_command_has_its_exit_codes_once() {
 }
 
 #[test]
-fn every_variable_is_listed_once_and_no_other() {
+fn exactly_the_variables_are_listed() {
     let mut real = vec!["LINKVAULT_HOME".to_owned(), "LINKVAULT_KEY".to_owned()];
     for command in command_line().get_subcommands().chain([&command_line()]) {
         let of = |it: &clap::Arg| it.get_env().map(|name| name.to_str().unwrap().to_owned());
@@ -334,7 +334,7 @@ fn the_json_documents_have_the_keys_that_are_shown() {
 /// Of each command under `Other commands`: the keys in its paragraph are in its documents,
 /// and the members of the last document are in the paragraph.
 #[test]
-fn the_json_documents_of_other_commands_have_the_keys_that_are_named() {
+fn the_json_documents_of_other_commands_have_the_listed_keys() {
     let text = section("docs/json.md", "## Documents");
     let (_, others) = text.split_once("### Other commands\n").unwrap();
     let home = Home::new();
@@ -485,7 +485,7 @@ fn every_screenshot_is_shown_and_no_other_file_is_in_docs() {
 }
 
 #[test]
-fn every_file_begins_with_one_sentence_of_what_it_is_for() {
+fn every_file_begins_with_one_sentence_about_its_purpose() {
     for path in docs() {
         let text = read(&path);
         let mut parts = text.split("\n\n");
@@ -498,7 +498,7 @@ fn every_file_begins_with_one_sentence_of_what_it_is_for() {
 
 /// A long line that two files have was copied.
 #[test]
-fn no_line_stands_in_two_files() {
+fn no_line_is_in_two_files() {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     for path in docs() {
         let text = read(&path);

@@ -15,7 +15,7 @@ use linkvault::clock::{Clock, Interrupt, SystemClock};
 mod targets;
 
 /// The longest mutated input, in bytes.
-const LONGEST: usize = 1 << 14;
+const MAX_LENGTH: usize = 1 << 14;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -111,7 +111,7 @@ fn mutated(corpus: &[Vec<u8>], words: &[&str], rng: &mut Rng) -> Vec<u8> {
                 input.splice(at..end, digits.bytes());
             }
         }
-        input.truncate(LONGEST);
+        input.truncate(MAX_LENGTH);
     }
     input
 }

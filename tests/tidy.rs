@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use source::{Source, files, names, paths_after, read, sources};
 
 /// Which rooms each room may know. What is not named here may know nothing.
-const ARROWS: &[(&str, &[&str])] = &[
+const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("api", &["api", "backoff", "clock", "format", "model", "progress", "escaped"]),
     (
         "apply",
@@ -72,7 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// The rooms that may know each crate.
-const HOMES: &[(&str, &[&str])] = &[
+const CRATE_USERS: &[(&str, &[&str])] = &[
     ("aho_corasick", &["src/api/redact.rs"]),
     ("askama", &["src/ui/"]),
     ("axum", &["src/ui/"]),
@@ -147,7 +147,7 @@ const PURE: &[&str] = &[
 const IMPURE: &[&str] = &["src/sandbox/serve.rs", "src/ui/server.rs"];
 
 /// What reaches out of the program.
-const DOORS: &[&str] = &[
+const IO_APIS: &[&str] = &[
     "std::fs",
     "std::env",
     "std::process",
@@ -171,8 +171,8 @@ const TIME: &[&str] =
 const PANICS: &[&str] =
     &[".unwrap()", ".expect(\"", "panic!(", "unreachable!(", "todo!(", "unimplemented!("];
 
-const LONGEST: usize = 600;
-const LONGEST_README: usize = 250;
+const MAX_LINES: usize = 600;
+const MAX_README_LINES: usize = 250;
 
 /// The program's own code, without its tests.
 fn program() -> impl Iterator<Item = Source> {
@@ -184,7 +184,7 @@ fn everything() -> impl Iterator<Item = Source> {
 }
 
 #[track_caller]
-fn nothing(rule: &str, found: impl IntoIterator<Item = String>) {
+fn assert_none(rule: &str, found: impl IntoIterator<Item = String>) {
     let found: Vec<_> = found.into_iter().collect();
     assert!(found.is_empty(), "{rule}:\n  {}", found.join("\n  "));
 }
@@ -194,19 +194,20 @@ fn within(path: &str, places: &[&str]) -> bool {
 }
 
 /// `src/api/http.rs` is in the room `api`.
-fn room(path: &str) -> &str {
+fn module_of(path: &str) -> &str {
     let inner = path.strip_prefix("src/").unwrap_or(path);
     inner.split('/').next().unwrap_or(inner).trim_end_matches(".rs")
 }
 
 /// The lines that point to a room which this one may not know.
-fn forbidden_arrows(source: &Source) -> Vec<String> {
-    let room = room(&source.path);
+fn forbidden_imports(source: &Source) -> Vec<String> {
+    let room = module_of(&source.path);
     if ["cli", "lib"].contains(&room) {
         return Vec::new();
     }
     let own = if room == "main" { &["cli"][..] } else { &[] };
-    let known = ARROWS.iter().find(|(name, _)| *name == room).map_or(own, |(_, known)| known);
+    let known =
+        ALLOWED_IMPORTS.iter().find(|(name, _)| *name == room).map_or(own, |(_, known)| known);
     let allowed = |path: &str| {
         known.iter().any(|known| path == *known || path.starts_with(&format!("{known}::")))
     };
@@ -219,12 +220,15 @@ fn forbidden_arrows(source: &Source) -> Vec<String> {
 
 #[test]
 fn every_import_follows_the_allowed_directions() {
-    nothing("see the arrows in ARCHITECTURE.md", program().flat_map(|it| forbidden_arrows(&it)));
+    assert_none(
+        "see the arrows in ARCHITECTURE.md",
+        program().flat_map(|it| forbidden_imports(&it)),
+    );
 }
 
 #[test]
 fn a_forbidden_import_is_found_in_every_spelling() {
-    let found = |path, text| forbidden_arrows(&Source::new(path, text)).len();
+    let found = |path, text| forbidden_imports(&Source::new(path, text)).len();
     assert_eq!(found("src/vault/write.rs", "use crate::crawl::Stats;"), 1);
     assert_eq!(found("src/vault/write.rs", "use crate::{crawl, model};"), 1);
     assert_eq!(found("src/vault/write.rs", "use super::super::crawl;"), 1);
@@ -241,13 +245,13 @@ fn a_forbidden_import_is_found_in_every_spelling() {
 #[test]
 fn each_crate_is_used_in_its_own_modules_only() {
     let manifest = read("Cargo.toml");
-    for (name, homes) in HOMES {
+    for (name, users) in CRATE_USERS {
         let listed = manifest.lines().any(|line| line.replace('-', "_").starts_with(name));
         assert!(listed, "{name} is no dependency any more");
-        let strangers = program().filter(|source| !within(&source.path, homes));
+        let strangers = program().filter(|source| !within(&source.path, users));
         let path = format!("{name}::");
         let found = strangers.flat_map(|it| it.lines(|line| names(line, &path)));
-        nothing(&format!("{name} belongs to {}", homes.join(" and ")), found);
+        assert_none(&format!("{name} belongs to {}", users.join(" and ")), found);
     }
 }
 
@@ -255,35 +259,35 @@ fn each_crate_is_used_in_its_own_modules_only() {
 fn pure_modules_use_neither_time_files_nor_network() {
     let pure = program().filter(|it| within(&it.path, PURE) && !within(&it.path, IMPURE));
     let found = pure
-        .flat_map(|it| it.lines(|line| DOORS.iter().chain(TIME).any(|door| line.contains(door))));
-    nothing("no file, network, process or clock here", found);
+        .flat_map(|it| it.lines(|line| IO_APIS.iter().chain(TIME).any(|api| line.contains(api))));
+    assert_none("no file, network, process or clock here", found);
 }
 
 #[test]
 fn every_pure_module_exists() {
     let all = files("src");
     let empty = |place: &&&str| !all.iter().any(|path| within(path, &[place]));
-    nothing("gone", PURE.iter().chain(IMPURE).filter(empty).map(|place| (*place).to_owned()));
+    assert_none("gone", PURE.iter().chain(IMPURE).filter(empty).map(|place| (*place).to_owned()));
 }
 
 #[test]
 fn only_the_clock_reads_the_time() {
     let others = program().filter(|source| source.path != "src/clock.rs");
     let tells = |line: &str| TIME.iter().any(|word| line.contains(word));
-    nothing("take a Clock", others.flat_map(|it| it.lines(tells)));
+    assert_none("take a Clock", others.flat_map(|it| it.lines(tells)));
 }
 
 #[test]
 fn only_the_command_line_prints() {
-    let others = program().filter(|source| room(&source.path) != "cli");
+    let others = program().filter(|source| module_of(&source.path) != "cli");
     let words = ["print!", "println!", "eprint!", "eprintln!", "dbg!"];
     let prints = |line: &str| {
         words.iter().any(|word| names(line, word))
             || line.contains("io::std") && !line.contains("stdin")
     };
-    nothing("only cli prints", others.flat_map(|it| it.lines(prints)));
+    assert_none("only cli prints", others.flat_map(|it| it.lines(prints)));
     let commands = program().filter(|source| source.path.starts_with("src/cli/commands/"));
-    nothing("commands print through Output", commands.flat_map(|it| it.lines(prints)));
+    assert_none("commands print through Output", commands.flat_map(|it| it.lines(prints)));
 }
 
 /// A client that can write is given to the account that is moved to, by its `WriteSession`.
@@ -302,13 +306,13 @@ fn a_migration_cannot_write_to_its_source() {
 #[test]
 fn the_program_never_panics_on_purpose() {
     let ends = |line: &str| PANICS.iter().any(|word| line.contains(word));
-    nothing("return an error", program().flat_map(|it| it.lines(ends)));
+    assert_none("return an error", program().flat_map(|it| it.lines(ends)));
 }
 
 #[test]
-fn no_file_is_too_long_to_read() {
-    let long = everything().filter(|source| source.text.lines().count() > LONGEST);
-    nothing("split it", long.map(|source| source.path));
+fn no_file_is_too_long() {
+    let long = everything().filter(|source| source.text.lines().count() > MAX_LINES);
+    assert_none("split it", long.map(|source| source.path));
 }
 
 /// Each command has an `Args` of its own.
@@ -327,19 +331,22 @@ fn no_public_type_name_is_declared_twice() {
     }
     assert!(declared.contains_key("PlanStep"));
     let twice = declared.into_iter().filter(|(name, at)| at.len() > 1 && name != "Args");
-    nothing("choose another name", twice.map(|(name, at)| format!("{name}: {}", at.join(", "))));
+    assert_none(
+        "choose another name",
+        twice.map(|(name, at)| format!("{name}: {}", at.join(", "))),
+    );
 }
 
 #[test]
 fn the_readme_has_at_most_250_lines() {
     let lines = read("README.md").lines().count();
-    assert!(lines <= LONGEST_README, "{lines} lines; move details to docs/");
+    assert!(lines <= MAX_README_LINES, "{lines} lines; move details to docs/");
 }
 
 #[test]
 fn every_file_begins_with_its_purpose() {
     let silent = everything().filter(|source| !source.text.starts_with("//! "));
-    nothing("begin with a //! sentence", silent.map(|source| source.path));
+    assert_none("begin with a //! sentence", silent.map(|source| source.path));
 }
 
 /// A file that no `mod` names is silently not compiled, and its tests not run.
@@ -356,7 +363,7 @@ fn every_file_is_part_of_the_program() {
         });
         !declared && !roots.contains(&source.path.as_str())
     });
-    nothing("no `mod` names it", stray.map(|source| source.path));
+    assert_none("no `mod` names it", stray.map(|source| source.path));
 }
 
 /// The files that may declare the module at `path`, and its name there.
@@ -375,7 +382,7 @@ fn no_comment_is_a_todo() {
         let lines = source.text.lines().filter(|line| marks.iter().any(|mark| line.contains(mark)));
         lines.map(|line| format!("{}: {}", source.path, line.trim())).collect::<Vec<_>>()
     });
-    nothing("do it, or write an issue", found);
+    assert_none("do it, or write an issue", found);
 }
 
 #[test]
@@ -398,7 +405,7 @@ fn every_text_file_ends_with_one_newline_and_has_no_trailing_blanks() {
         }
         found
     });
-    nothing("loose ends", found);
+    assert_none("loose ends", found);
 }
 
 #[test]
@@ -418,5 +425,5 @@ fn every_test_is_named_by_what_it_asserts() {
         }
         found
     });
-    nothing("three words at least: what holds, and when", found);
+    assert_none("three words at least: what holds, and when", found);
 }

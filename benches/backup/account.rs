@@ -62,7 +62,7 @@ impl Account {
     }
 
     /// Lets day number `day` pass. The changed records lie anywhere.
-    pub fn pass(&mut self, day: u64, daily: Daily) {
+    pub fn advance(&mut self, day: u64, daily: Daily) {
         for (nth, (names, scans)) in self.codes.iter_mut().enumerate() {
             if mix(mix(nth as u64) ^ day).is_multiple_of(100) {
                 match daily {

@@ -31,9 +31,9 @@ use table::{Kind, Table};
 
 /// The bounds that hold for 100,000 records.
 const RECORDS: usize = 100_000;
-const LARGEST_FIRST_VAULT: u64 = 14 << 20;
-const LARGEST_UNCHANGED: u64 = 64 << 10;
-const MOST_MEMORY: u64 = 32;
+const MAX_FIRST_VAULT: u64 = 14 << 20;
+const MAX_UNCHANGED: u64 = 64 << 10;
+const MAX_MEMORY: u64 = 32;
 
 fn main() -> ExitCode {
     if children::run_if_child() {
@@ -159,14 +159,14 @@ impl Bench {
             format!("growth by it, {at}"),
             bytes(growth),
             "< 64 KiB",
-            growth < LARGEST_UNCHANGED,
+            growth < MAX_UNCHANGED,
         );
-        memory(table, &format!("peak memory, {at}"), first.iter().chain(&second), MOST_MEMORY);
+        memory(table, &format!("peak memory, {at}"), first.iter().chain(&second), MAX_MEMORY);
     }
 
     /// The size of a first vault, however the service writes its lists.
     fn sizes(&self, table: &mut Table) {
-        let target = self.scaled(LARGEST_FIRST_VAULT);
+        let target = self.scaled(MAX_FIRST_VAULT);
         for style in Style::ALL {
             for most in [100, 1000] {
                 let server = Server::start(Account::new(self.records, style).render(most));
@@ -197,7 +197,7 @@ impl Bench {
             children::backup(&server.url, &vault);
             let before = size(&vault);
             for day in 1..=30 {
-                account.pass(day, daily);
+                account.advance(day, daily);
                 server.publish(account.render(1000));
                 children::backup(&server.url, &vault);
             }
@@ -238,7 +238,7 @@ impl Bench {
             "≤ 12.00 ×",
             large <= few * 12,
         );
-        memory(table, "peak memory with them", &many, MOST_MEMORY);
+        memory(table, "peak memory with them", &many, MAX_MEMORY);
     }
 
     /// Under the service's limit, on simulated time.

@@ -30,10 +30,10 @@ const WAITING: usize = 200;
 const KEY: &str = "one-key-for-all-of-them";
 
 /// In MiB, with the usual number of workers.
-const MOST_WORKING: u64 = 128;
-const MOST_IDLE: u64 = 128;
+const MAX_WORKING: u64 = 128;
+const MAX_IDLE: u64 = 128;
 /// In MiB for each backup that waits.
-const MOST_EACH: u64 = 2;
+const MAX_EACH: u64 = 2;
 
 fn main() -> ExitCode {
     let quick = std::env::var_os("LINKVAULT_BENCH_QUICK").is_some_and(|it| it != "0");
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         format!("{:.1} s", begun.elapsed().as_secs_f64()),
     );
     assert_eq!(vaults(home.path()), count, "not everybody was backed up");
-    memory(&mut table, "peak memory of it, 32 at a time", peak, MOST_WORKING);
+    memory(&mut table, "peak memory of it, 32 at a time", peak, MAX_WORKING);
     let begun = Instant::now();
     let settled = |_| begun.elapsed() > Duration::from_secs(10);
     let (_, idle) = watch(daemon(home.path(), &["--listen", "off"]), settled);
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         &mut table,
         &format!("memory of a daemon with {count} accounts at rest"),
         idle,
-        MOST_IDLE,
+        MAX_IDLE,
     );
     stop(services);
     let home = tempfile::tempdir().unwrap();
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     let (peak, _) = watch(daemon(home.path(), &["--once", "--workers", &workers]), |_| false);
     assert_eq!(vaults(home.path()), count, "not everybody was backed up");
     let name = format!("peak memory of {count} backups that wait for their limits at once");
-    memory(&mut table, &name, peak, MOST_WORKING + MOST_EACH * count as u64);
+    memory(&mut table, &name, peak, MAX_WORKING + MAX_EACH * count as u64);
     if table.print() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

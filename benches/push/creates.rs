@@ -63,18 +63,18 @@ pub fn push(url: &str, count: usize, file: &Path) {
         writeln!(csv, "{name},{description},{color},{}", nth % 2 == 0).unwrap();
     }
     let began = Instant::now();
-    let outcome = carried_out(url, csv.as_bytes(), file);
+    let outcome = apply_csv(url, csv.as_bytes(), file);
     let time = began.elapsed();
     assert_eq!(outcome.verified, count as u64, "{outcome:?}");
     child::report(time, outcome.done, Duration::ZERO);
 }
 
-fn carried_out(url: &str, csv: &[u8], file: &Path) -> RunReport {
+fn apply_csv(url: &str, csv: &[u8], file: &Path) -> RunReport {
     let clock = Arc::new(SystemClock::new(Interrupt::default()));
     let transport = UreqTransport::new(url, &Wire::default()).unwrap();
     let mut client = Client::new(Box::new(transport), clock.clone(), Pacer::new(0))
         .with_key(http::ApiKey::new(KEY))
-        .with_pacer_saver(kept(&file.with_extension("pace")));
+        .with_pacer_saver(file_saver(&file.with_extension("pace")));
     let mut vault = Vault::open_or_create(file).unwrap();
     let (resource, service) = (Resource::Channels, "http://bench");
     let look = crawl::CrawlOptions::new(service).only(&[resource]);
@@ -100,7 +100,7 @@ fn carried_out(url: &str, csv: &[u8], file: &Path) -> RunReport {
 }
 
 /// Keeps the pacer's state in a file, as the program does at every request.
-fn kept(path: &Path) -> SavePacerState {
+fn file_saver(path: &Path) -> SavePacerState {
     let mut file = std::fs::File::create(path).unwrap();
     Box::new(move |state| {
         file.rewind().unwrap();

@@ -34,7 +34,7 @@ use table::{Kind, Table};
 const CREATES: usize = 10_000;
 const RECORDS: usize = 100_000;
 /// In MiB.
-const MOST_MEMORY: u64 = 200;
+const MAX_MEMORY: u64 = 200;
 
 fn main() -> ExitCode {
     if let Some((name, args)) = child::job() {
@@ -115,7 +115,7 @@ fn start() -> (Server, String) {
 
 impl Bench {
     /// A run of `name` against a service of its own.
-    fn against_a_service(&self, name: &str, count: usize, file: Option<&Path>) -> Run {
+    fn run_with_service(&self, name: &str, count: usize, file: Option<&Path>) -> Run {
         let (server, url) = start();
         let count_text = count.to_string();
         let mut args = vec![url.as_ref(), count_text.as_ref()];
@@ -131,9 +131,9 @@ impl Bench {
         let count = CREATES / self.share;
         let (mut bare, mut pushed) = (Vec::new(), Vec::new());
         for round in 0..self.rounds {
-            bare.push(self.against_a_service("bare", count, None));
+            bare.push(self.run_with_service("bare", count, None));
             let vault = self.folder.join(format!("push-{round}.db"));
-            pushed.push(self.against_a_service("push", count, Some(&vault)));
+            pushed.push(self.run_with_service("push", count, Some(&vault)));
         }
         let (plain, ours) = (best(&bare), best(&pushed));
         table.note(format!("bare loop, {count} creates"), seconds(plain));
@@ -144,7 +144,7 @@ impl Bench {
             "≤ 5.00 ×",
             ours <= plain * 5,
         );
-        memory(table, "peak memory of it", &pushed, MOST_MEMORY);
+        memory(table, "peak memory of it", &pushed, MAX_MEMORY);
     }
 
     /// Reading rows and records and planning, against reading alone.
@@ -167,6 +167,6 @@ impl Bench {
             "≤ 1.50 ×",
             whole * 2 <= reading * 3,
         );
-        memory(table, "peak memory of both", &runs, MOST_MEMORY);
+        memory(table, "peak memory of both", &runs, MAX_MEMORY);
     }
 }

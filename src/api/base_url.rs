@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_http_is_for_this_machine_alone_unless_allowed() {
+    fn plain_http_is_accepted_only_for_loopback_unless_allowed() {
         for text in
             ["http://127.0.0.1:8080", "http://127.9.9.9", "http://localhost:1", "http://[::1]:80"]
         {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_lead_the_key_astray_is_refused() {
+    fn urls_that_could_leak_the_key_are_refused() {
         for (text, why) in [
             ("links.example.com", BaseUrlError::Scheme),
             ("ftp://links.example.com", BaseUrlError::Scheme),

@@ -403,14 +403,14 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Member<'_, S> {
                 continue;
             }
             // With two members of one name, a guess could lose records.
-            let Some(seed) = seed.take() else { return Err(twice(&name)) };
+            let Some(seed) = seed.take() else { return Err(duplicate_member(&name)) };
             map.next_value_seed(seed)?;
         }
         Ok(seed.is_none())
     }
 }
 
-fn twice<E: serde::de::Error>(name: &str) -> E {
+fn duplicate_member<E: serde::de::Error>(name: &str) -> E {
     E::custom(format_args!("`{name}` is given twice"))
 }
 
@@ -442,9 +442,9 @@ impl<'de> Visitor<'de> for PageSeed<'_, '_, 'de> {
         while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
             if let Some(place) = self.keys.iter().position(|key| *key == name) {
                 if std::mem::replace(&mut seen[place], true) {
-                    return Err(twice(&name));
+                    return Err(duplicate_member(&name));
                 }
-                self.consider(place, map.next_value::<Records<'de>>()?.0);
+                self.add_list(place, map.next_value::<Records<'de>>()?.0);
                 continue;
             }
             let slot = match &*name {
@@ -467,7 +467,7 @@ impl<'de> Visitor<'de> for PageSeed<'_, '_, 'de> {
 impl<'a> PageSeed<'_, '_, 'a> {
     /// Takes a list found under the key at index `place`. If a service sends the list under two
     /// names, the longer list is used, otherwise the earlier name.
-    fn consider(&mut self, place: usize, records: Vec<&'a RawValue>) {
+    fn add_list(&mut self, place: usize, records: Vec<&'a RawValue>) {
         let better = match *self.best {
             None => true,
             Some(best) => {

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_service_is_told_by_its_status_and_the_title_of_its_page() {
+    fn a_server_failure_is_described_by_status_and_page_title() {
         let message_of = |status, body: &str| {
             let (content_type, why) = ("text/html".to_owned(), "it is not JSON".to_owned());
             let excerpt = excerpt(body.as_bytes());
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_is_short_and_escaped_whatever_the_bytes() {
+    fn an_excerpt_of_any_bytes_is_short_and_escaped() {
         assert_eq!(excerpt(b"<html>\n\x00"), "<html>\\n\\u{0}");
         assert_eq!(excerpt(&[0xff; 5000]).chars().count(), 121);
         assert_eq!(excerpt("ä".repeat(500).as_bytes()).chars().count(), 121);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_failure_is_an_overload_and_may_have_happened_but_a_refusal_is_neither() {
+    fn a_server_failure_has_an_unknown_outcome_and_a_refusal_does_not() {
         let broken = error(ApiErrorKind::Refused { status: 502, message: String::new() });
         assert!(broken.is_overload() && broken.has_unknown_outcome() && broken.is_transient());
         let refused = error(ApiErrorKind::Refused { status: 400, message: String::new() });

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_moment() {
+    fn an_invalid_reset_is_ignored() {
         for text in ["", "soon", "-5", "NaN", "inf", "1e999", "2026-13-45 99:00:00", "\u{0}"] {
             assert_eq!(reset_time(text), None, "{text}");
         }

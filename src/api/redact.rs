@@ -221,7 +221,7 @@ impl Known {
 
     fn is_in(&self, text: &[u8], weak: bool) -> bool {
         if self.strong.is_empty() {
-            return weak && self.weak_is_in(text);
+            return weak && self.has_weak_match(text);
         }
         let found = |text: &[u8]| self.strong.iter().any(|group| group.is_in(text));
         let (mut now, mut next) = (Vec::new(), Vec::new());
@@ -250,11 +250,11 @@ impl Known {
             }
             std::mem::swap(&mut now, &mut next);
         }
-        weak && self.weak_is_in(text)
+        weak && self.has_weak_match(text)
     }
 
-    fn weak_is_in(&self, text: &[u8]) -> bool {
-        !self.weak.is_empty() && !self.weak_places(text).is_empty()
+    fn has_weak_match(&self, text: &[u8]) -> bool {
+        !self.weak.is_empty() && !self.weak_matches(text).is_empty()
     }
 
     /// `text` with the placeholder in place of each secret in any encoding.
@@ -264,9 +264,9 @@ impl Known {
         loop {
             let end = text.len().min(begin + PIECE);
             let piece = &text[begin..end];
-            let mut found = self.places(piece);
+            let mut found = self.matches_in(piece);
             if weak {
-                found.extend(self.weak_places(piece));
+                found.extend(self.weak_matches(piece));
             }
             places.extend(found.into_iter().map(|it| it.start + begin..it.end + begin));
             if end == text.len() {
@@ -287,15 +287,15 @@ impl Known {
         clean
     }
 
-    fn places(&self, text: &[u8]) -> Vec<Range<usize>> {
-        each_reading(text, [AS_WRITTEN, DECODED], |read| {
+    fn matches_in(&self, text: &[u8]) -> Vec<Range<usize>> {
+        find_in_each_decoding(text, [AS_WRITTEN, DECODED], |read| {
             let mut places = Vec::new();
             for group in &self.strong {
                 let patterns: Vec<_> = group.secrets.iter().flatten().collect();
                 for hit in group.search.find_overlapping_iter(&read.bytes) {
                     let mut range = hit.range();
                     if patterns[hit.pattern().as_usize()].base64 {
-                        range = with_neighbours(&read.bytes, range);
+                        range = with_adjacent_digits(&read.bytes, range);
                     }
                     places.push(range);
                 }
@@ -304,9 +304,9 @@ impl Known {
         })
     }
 
-    fn weak_places(&self, text: &[u8]) -> Vec<Range<usize>> {
+    fn weak_matches(&self, text: &[u8]) -> Vec<Range<usize>> {
         let how = |decode| Decoding { decode, loose: false };
-        each_reading(text, [how(false), how(true)], |read| {
+        find_in_each_decoding(text, [how(false), how(true)], |read| {
             let words = self.weak.iter().flat_map(|secret| {
                 let found = memchr::memmem::find_iter(&read.bytes, secret);
                 found.map(|at| at..at + secret.len()).collect::<Vec<_>>()
@@ -355,7 +355,7 @@ impl Known {
 
 /// Ranges in `text` of the matches of `find`, which gets the text unchanged and after each pass of
 /// resolving escapes.
-fn each_reading(
+fn find_in_each_decoding(
     text: &[u8],
     [as_written, decoded]: [Decoding; 2],
     find: impl Fn(&Mapped) -> Vec<Range<usize>>,
@@ -383,7 +383,7 @@ fn each_reading(
 }
 
 /// `range` extended by adjacent digits of the same base64 text.
-fn with_neighbours(text: &[u8], range: Range<usize>) -> Range<usize> {
+fn with_adjacent_digits(text: &[u8], range: Range<usize>) -> Range<usize> {
     const MAX_DIGITS: usize = 2;
     let digit = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+/-_=".contains(byte);
     let before = text[..range.start].iter().rev().take(MAX_DIGITS).take_while(digit).count();

@@ -68,7 +68,7 @@ mod tests {
     use crate::api::refusal::*;
 
     #[test]
-    fn a_plan_is_named_and_a_page_size_is_not_a_plan() {
+    fn a_subscription_is_recognized_and_a_page_size_is_not() {
         assert!(mentions_subscription("Your plan does not include this feature."));
         assert!(mentions_subscription("Please UPGRADE to use overlays"));
         assert!(!mentions_subscription("The limit cannot exceed 100 on your plan."));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_offered_is_told_from_what_is_out_of_order() {
+    fn an_unavailable_resource_is_distinguished_from_a_failing_one() {
         for message in [
             "Your plan does not include this feature.",
             "You do not have permission to do this",

@@ -212,7 +212,7 @@ impl Resolver for IpAwareResolver {
         config: &Config,
         timeout: wire::NextTimeout,
     ) -> Result<ResolvedSocketAddrs, Error> {
-        let Some(address) = literal(uri) else { return self.0.resolve(uri, config, timeout) };
+        let Some(address) = ip_address_of(uri) else { return self.0.resolve(uri, config, timeout) };
         let mut addresses = self.empty();
         addresses.push(address);
         Ok(addresses)
@@ -220,7 +220,7 @@ impl Resolver for IpAwareResolver {
 }
 
 /// The socket address of a URL whose host is an IP address.
-fn literal(uri: &http::Uri) -> Option<SocketAddr> {
+fn ip_address_of(uri: &http::Uri) -> Option<SocketAddr> {
     let address: IpAddr = uri.host()?.trim_matches(['[', ']']).parse().ok()?;
     let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
     Some(SocketAddr::new(address, uri.port_u16().unwrap_or(usual)))

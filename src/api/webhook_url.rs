@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_urls_are_refused() {
         let bad = ["", "chat.example.com", "ftp://x", "https://u:p@x/", "https://x/#f", "https://"];
         for text in bad.into_iter().chain(["https://x/?a=\"", "https://x/?#f", "https://x/a b"]) {
             assert!(WebhookUrl::parse(text).is_err(), "{text}");

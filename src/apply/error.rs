@@ -13,7 +13,7 @@ use crate::vault::VaultError;
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// Nothing was written: records changed since the plan was made.
-    #[error("the plan is stale: {}", first(.0))]
+    #[error("the plan is stale: {}", first_of(.0))]
     Stale(Vec<StaleStep>),
     /// Nothing was written: the plan was applied before, in this run.
     #[error("this plan was applied already, in run {0}")]
@@ -51,7 +51,7 @@ pub enum ApplyError {
     },
     /// The run stopped because a list that would show an outcome cannot be read completely.
     #[error("run {run} stopped: {resource} could not be read whole: {why}")]
-    Unsettled {
+    OutcomeUnreadable {
         /// Number of the run.
         run: RunId,
         /// The resource of the list.
@@ -67,7 +67,7 @@ pub enum ApplyError {
     Vault(#[from] VaultError),
 }
 
-fn first(all: &[StaleStep]) -> String {
+fn first_of(all: &[StaleStep]) -> String {
     let more = all.len().saturating_sub(1);
     let first = all.first().map(ToString::to_string).unwrap_or_default();
     if more == 0 { first } else { format!("{first} (and {more} more)") }

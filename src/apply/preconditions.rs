@@ -8,7 +8,7 @@ use crate::api::client::LONG_PAUSE;
 use crate::apply::error::ApplyError;
 use crate::apply::journal_step::StepRun;
 use crate::apply::recovery::{ListingEvidence, evidence_for};
-use crate::apply::runner::{AccountCheck, LOOKS, PlanRunner};
+use crate::apply::runner::{AccountCheck, MAX_READS, PlanRunner};
 use crate::apply::stale::changed_by_others;
 use crate::change::plan::fingerprints::fingerprints;
 use crate::change::staleness::{is_account_due, lists};
@@ -19,7 +19,7 @@ use crate::vault::journal::{StepResult, StepState};
 
 /// After a wait for the rate limit of at most this, lists that were just read need no new check of
 /// their age.
-const MOMENT: Duration = Duration::from_secs(1);
+const SHORT_WAIT: Duration = Duration::from_secs(1);
 
 /// Indexes of updates in the run's steps, by the records that they change.
 pub(super) type OwnUpdates = BTreeMap<(Resource, i64), Vec<usize>>;
@@ -48,7 +48,7 @@ impl PlanRunner<'_> {
             if let Err(error) = self.client.wait_for_turn(method, &path) {
                 return self.stop(error).map(|()| false);
             }
-            if self.clock.monotonic().saturating_sub(began) > MOMENT {
+            if self.clock.monotonic().saturating_sub(began) > SHORT_WAIT {
                 young.clear();
             }
             if !self.all[nth].is_open() {
@@ -64,14 +64,18 @@ impl PlanRunner<'_> {
                 self.reconcile(|it| due.contains(&it))?;
             } else if !due.is_empty() {
                 looks += 1;
-                if looks > LOOKS {
+                if looks > MAX_READS {
                     let why = "it takes longer to read than --max-staleness allows".to_owned();
-                    return Err(ApplyError::Unsettled { run: self.run, resource: due[0], why });
+                    return Err(ApplyError::OutcomeUnreadable {
+                        run: self.run,
+                        resource: due[0],
+                        why,
+                    });
                 }
                 let state = self.observe_into_vault(&due)?;
                 self.close_steps_changed_by_others(&state)?;
                 young = due;
-            } else if proofs < self.proofs.staleness.proofs() && self.is_account_due() {
+            } else if proofs < self.proofs.staleness.account_checks() && self.is_account_due() {
                 proofs += 1;
                 self.verify_account()?;
             } else {
@@ -94,7 +98,7 @@ impl PlanRunner<'_> {
 
     fn is_account_due(&self) -> bool {
         let Some(proven) = self.proofs.account else { return true };
-        let paused = || self.client.idle().is_none_or(|idle| idle > LONG_PAUSE);
+        let paused = || self.client.time_since_send().is_none_or(|idle| idle > LONG_PAUSE);
         proven.broken != self.client.connection_failures()
             || is_account_due(proven.at.age(self.clock))
             || paused()
@@ -133,7 +137,7 @@ impl PlanRunner<'_> {
                 self.close_if_evident(nth, now, &ours)?;
                 continue;
             }
-            let Some(why) = self.overtaken(nth, now, &ours) else { continue };
+            let Some(why) = self.external_changes(nth, now, &ours) else { continue };
             if in_doubt {
                 self.close_as_unknown(nth, &format!("it {why}"))?;
             } else {
@@ -159,7 +163,7 @@ impl PlanRunner<'_> {
     }
 
     /// What others have changed in the records that the step depends on.
-    fn overtaken(&self, nth: usize, now: &State, ours: &OwnUpdates) -> Option<String> {
+    fn external_changes(&self, nth: usize, now: &State, ours: &OwnUpdates) -> Option<String> {
         let ours = |resource: Resource, id: i64| {
             let places = ours.get(&(resource, id)).into_iter().flatten();
             places.map(|at| &self.all[*at].step).collect::<Vec<_>>()
@@ -185,7 +189,7 @@ impl PlanRunner<'_> {
             }
             ListingEvidence::Changed(why) => self.close_as_unknown(nth, &why),
             ListingEvidence::NotDone | ListingEvidence::NotVisible(_) => {
-                match self.overtaken(nth, now, ours) {
+                match self.external_changes(nth, now, ours) {
                     None => Ok(()),
                     Some(why) => self.close_as_unknown(nth, &format!("it {why}")),
                 }

@@ -63,7 +63,7 @@ impl KnownIds {
 
     /// Sets the updates of the run that took effect or may have. Replaces those of an earlier call.
     pub fn changed_by<'a>(&mut self, updates: impl Iterator<Item = &'a PlanStep>) {
-        self.changed = updates.filter_map(|step| Some((step.id?, wanted_key(step)))).collect();
+        self.changed = updates.filter_map(|step| Some((step.id?, desired_key(step)))).collect();
     }
 
     /// Adds the record of a create of this run; `at` is the time of the response.
@@ -128,7 +128,7 @@ impl KnownIds {
         // nothing.
         let low =
             !resource.spec().shows_key() && !self.falls && self.highest.is_some_and(|it| id < it);
-        let made = made_at(resource, record);
+        let made = created_at(resource, record);
         let old = made.zip(sent).is_some_and(|(made, sent)| sent.since(made) > SKEW);
         !self.ids.contains_key(&id) && !low && !old
     }
@@ -153,7 +153,7 @@ fn identity(resource: Resource, record: &Record<'_>) -> Identity {
 
 /// When the service created the record, by its `date` field, which has no time zone and is read as
 /// UTC.
-fn made_at(resource: Resource, record: &Record<'_>) -> Option<Timestamp> {
+fn created_at(resource: Resource, record: &Record<'_>) -> Option<Timestamp> {
     let (place, _) = resource.spec().field("date")?;
     let text = record.values.get(place)?.cell();
     let time = NaiveDateTime::parse_from_str(&text, "%Y-%m-%d %H:%M:%S").ok()?;
@@ -169,7 +169,7 @@ pub fn reconcile_create(
     sent: Option<Timestamp>,
     listing: &RecordMap,
 ) -> CreateOutcome {
-    let (wanted, shown) = (wanted_key(step), step.resource.spec().shows_key());
+    let (wanted, shown) = (desired_key(step), step.resource.spec().shows_key());
     let ours = listing.values().filter(|record| match shown {
         false => seen.may_be_new(step.resource, record, sent),
         true if seen.ids.contains_key(&record.key.id()) => false,
@@ -205,7 +205,7 @@ pub fn unexplained_ids<'a>(
     listing: &RecordMap,
 ) -> Vec<i64> {
     let made = made.filter(|step| step.resource == resource && step.verb == Verb::Create);
-    let made: BTreeSet<_> = made.map(wanted_key).collect();
+    let made: BTreeSet<_> = made.map(desired_key).collect();
     let shown = resource.spec().shows_key();
     let ours = |record: &Record<'_>| shown && made.contains(&record_key(resource, record));
     let new =
@@ -216,7 +216,7 @@ pub fn unexplained_ids<'a>(
 /// The natural key that a create or an update sets, in the form in which services may store it;
 /// `None` if it sets none, or lists do not show it.
 #[must_use]
-pub fn wanted_key(step: &PlanStep) -> Option<NaturalKey> {
+pub fn desired_key(step: &PlanStep) -> Option<NaturalKey> {
     step_key(step, Blanks::Collapsed)
 }
 
@@ -232,12 +232,12 @@ pub(super) fn records_of_create<'r>(
     step: &PlanStep,
     records: &'r RecordMap,
 ) -> impl Iterator<Item = &'r Record<'static>> {
-    let (resource, wanted) = (step.resource, wanted_key(step));
+    let (resource, wanted) = (step.resource, desired_key(step));
     let shown = resource.spec().shows_key();
     records.values().filter(move |record| shown && record_key(resource, record) == wanted)
 }
 
-/// The natural key of a record, to compare with [`wanted_key`].
+/// The natural key of a record, to compare with [`desired_key`].
 #[must_use]
 pub fn record_key(resource: Resource, record: &Record<'_>) -> Option<NaturalKey> {
     NaturalKey::of_record(resource, Blanks::Collapsed, record, None)
@@ -272,7 +272,7 @@ mod tests {
     /// 2026-11-20, 12:31:25.
     const SENT: Timestamp = Timestamp(1_795_177_885_000);
 
-    fn seen(ids: &[i64]) -> KnownIds {
+    fn known_ids(ids: &[i64]) -> KnownIds {
         let mut seen = KnownIds::default();
         seen.add_listing(Resource::QrCodes, &codes(ids), SENT);
         seen
@@ -293,8 +293,8 @@ mod tests {
     }
 
     #[test]
-    fn one_new_record_with_the_key_is_the_one_whatever_its_case() {
-        let known = seen(&[1]);
+    fn one_new_record_with_the_key_in_any_case_is_the_created_one() {
+        let known = known_ids(&[1]);
         let find = |step: &PlanStep, known: &KnownIds, all: &RecordMap| {
             reconcile_create(step, known, None, all)
         };
@@ -306,12 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_the_one_new_record_since_its_list_shows_no_key() {
+    fn a_created_code_is_the_only_new_record_of_its_list() {
         let create = json!({"type": "text", "data": "x"});
         let create = step(1, Resource::QrCodes, Create, "/api/qr/add", Some(create));
         let find =
             |known: &KnownIds, all: &RecordMap| reconcile_create(&create, known, Some(SENT), all);
-        let known = seen(&[4]);
+        let known = known_ids(&[4]);
         assert_eq!(find(&known, &codes(&[4])), CreateOutcome::NotCreated);
         assert_eq!(find(&known, &codes(&[4, 6])), CreateOutcome::Created(6));
         assert_eq!(find(&known, &codes(&[4, 6, 9])), CreateOutcome::Ambiguous(vec![6, 9]));
@@ -319,8 +319,8 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_a_delete_of_ours_freed_is_new_when_it_is_given_again() {
-        let mut known = seen(&[4, 7]);
+    fn an_id_that_the_run_deleted_is_new_when_it_is_reused() {
+        let mut known = known_ids(&[4, 7]);
         let find = |known: &KnownIds, all: &RecordMap| {
             reconcile_create(&code_create(), known, Some(SENT), all)
         };
@@ -332,7 +332,7 @@ mod tests {
 
     /// Others delete the record with id 7, and the service gives the id to another record.
     #[test]
-    fn a_known_id_that_another_record_has_now_may_be_what_a_create_made() {
+    fn a_create_may_get_a_known_id_of_a_record_that_is_gone() {
         let mut known = KnownIds::default();
         known.add_listing(Resource::Campaigns, &add_listing(&[(1, "old"), (7, "gone")]), SENT);
         let find = |known: &KnownIds, all: &RecordMap| {
@@ -385,29 +385,30 @@ mod tests {
     }
 
     #[test]
-    fn a_code_below_what_was_seen_is_somebody_elses_unless_ids_fall() {
+    fn a_code_with_a_lower_id_belongs_to_another_client_unless_ids_descend() {
         let find = |seen: &KnownIds, all: &RecordMap| {
             reconcile_create(&code_create(), seen, Some(SENT), all)
         };
-        let mut known = seen(&[1, 4]);
+        let mut known = known_ids(&[1, 4]);
         known.add_created(8, SENT);
         assert_eq!(find(&known, &codes(&[1, 4, 6, 8])), CreateOutcome::NotCreated);
         assert_eq!(find(&known, &codes(&[1, 4, 6, 8, 9])), CreateOutcome::Created(9));
         known.add_listing(Resource::QrCodes, &codes(&[1, 2, 4, 8]), SENT);
         assert_eq!(find(&known, &codes(&[1, 2, 4, 6, 8])), CreateOutcome::Created(6));
-        let mut known = seen(&[5]);
+        let mut known = known_ids(&[5]);
         known.add_created(3, SENT);
         assert_eq!(find(&known, &codes(&[2, 3, 5])), CreateOutcome::Created(2));
     }
 
     #[test]
-    fn a_code_that_is_days_older_is_somebody_elses_and_a_lone_one_after_a_pause_may_be() {
+    fn an_older_code_is_not_adopted_and_one_after_a_pause_is_ambiguous() {
         let dated = |date: &str| {
             let raw = json!({"id": 9, "name": "code", "date": date}).to_string();
             records(Resource::QrCodes, &[raw])
         };
-        let find =
-            |sent, date| reconcile_create(&code_create(), &seen(&[4]), Some(sent), &dated(date));
+        let find = |sent, date| {
+            reconcile_create(&code_create(), &known_ids(&[4]), Some(sent), &dated(date))
+        };
         assert_eq!(find(SENT, "2026-11-18 12:00:00"), CreateOutcome::NotCreated);
         assert_eq!(find(SENT, "2026-11-20 01:00:00"), CreateOutcome::Created(9));
         assert_eq!(find(SENT, "yesterday"), CreateOutcome::Created(9));
@@ -417,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_domain_is_its_host_and_a_pixel_its_type_and_tag() {
-        let key = |resource, path, body| wanted_key(&step(1, resource, Create, path, Some(body)));
+        let key = |resource, path, body| desired_key(&step(1, resource, Create, path, Some(body)));
         let one = key(Resource::Domains, "/api/domain/add", json!({"domain": "https://Go.x.com/"}));
         let raw = [r#"{"id":1,"domain":"http://go.x.com"}"#.to_owned()];
         let domain = records(Resource::Domains, &raw);

@@ -23,9 +23,9 @@ use crate::vault::journal::{StepResult, StepState};
 pub(super) const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
                           step with `linkvault resolve`, then set it again";
 /// How often a create is sent if no list shows its record.
-const ROUNDS: u32 = 3;
+const MAX_CREATE_TRIES: u32 = 3;
 /// The wait before a second listing: a request without a response may still be in flight.
-const UNDER_WAY: Duration = Duration::from_secs(3);
+const IN_FLIGHT_WAIT: Duration = Duration::from_secs(3);
 
 /// The outcome of an update, a delete or an assignment, according to a listing.
 pub(super) enum ListingEvidence {
@@ -137,13 +137,13 @@ impl PlanRunner<'_> {
         let all = state.get(step.resource).zip(known.get(&step.resource));
         match all.map(|(records, seen)| reconcile::reconcile_create(step, seen, *sent, records)) {
             Some(CreateOutcome::Created(id)) => self.done(nth, Some(id), &[]),
-            Some(CreateOutcome::Ambiguous(ids)) => self.doubt(nth, &ids),
+            Some(CreateOutcome::Ambiguous(ids)) => self.mark_ambiguous(nth, &ids),
             // This run did not create the record that has its key now.
             _ => Ok(()),
         }
     }
 
-    fn doubt(&mut self, nth: usize, ids: &[i64]) -> Result<(), ApplyError> {
+    fn mark_ambiguous(&mut self, nth: usize, ids: &[i64]) -> Result<(), ApplyError> {
         self.close(
             nth,
             &StepResult::of(StepState::Unknown)
@@ -189,7 +189,7 @@ impl PlanRunner<'_> {
     }
 
     fn wait_for_requests_in_flight(&mut self, resource: Resource) -> Result<(), ApplyError> {
-        if self.pause(UNDER_WAY) == SleepOutcome::Finished {
+        if self.pause(IN_FLIGHT_WAIT) == SleepOutcome::Finished {
             return Ok(());
         }
         let path = resource.spec().endpoint(Verb::List).map_or("", |it| it.path);
@@ -239,7 +239,7 @@ impl PlanRunner<'_> {
                 match reconcile::reconcile_create(&work.step, known, work.sent, records) {
                     CreateOutcome::Created(id) => self.done(nth, Some(id), &[])?,
                     CreateOutcome::NotCreated => {}
-                    CreateOutcome::Ambiguous(ids) => self.doubt(nth, &ids)?,
+                    CreateOutcome::Ambiguous(ids) => self.mark_ambiguous(nth, &ids)?,
                 }
             }
             seen = Some((records.clone(), began));
@@ -256,7 +256,7 @@ impl PlanRunner<'_> {
                 let made = (resource, done.map(|it| &it.step));
                 let ids = reconcile::unexplained_ids(made, &known, work.sent, &records);
                 if !ids.is_empty() {
-                    self.doubt(nth, &ids)?;
+                    self.mark_ambiguous(nth, &ids)?;
                 }
             }
             self.known.entry(resource).or_default().add_listing(resource, &records, began);
@@ -264,7 +264,7 @@ impl PlanRunner<'_> {
         for nth in self.is_unresolved(|it| it == resource) {
             let work = &self.all[nth];
             let why = work.message.clone().unwrap_or_else(|| "no list shows it".to_owned());
-            if work.declined || work.attempts >= ROUNDS {
+            if work.declined || work.attempts >= MAX_CREATE_TRIES {
                 self.close(nth, &StepResult::of(StepState::Refused).with_message(why))?;
             } else {
                 let again = StepResult::of(StepState::Planned);

@@ -10,7 +10,8 @@ use crate::apply::reconcile::records_of_create;
 use crate::apply::verify::unlisted_values;
 use crate::apply::{ApplyError, ApplyOptions};
 use crate::change::plan::{
-    AccountMemory, AgreedValues, MatchedRecord, MigrationMatches, MoveNote, Plan, PlanStep, ROTATOR,
+    AccountMemory, AgreedValues, MatchedRecord, MigrationMatches, MigrationNote, Plan, PlanStep,
+    ROTATOR,
 };
 use crate::clock::Timestamp;
 use crate::model::natural_key::fold_case;
@@ -74,7 +75,7 @@ pub fn migration_memory(
     let (mut moves, mut first) = (Vec::new(), None);
     for run in vault.runs()? {
         let rows = vault.steps(run.number)?;
-        let note = move_note(&run);
+        let note = migration_note(&run);
         // A saved migration plan is executed by `apply`.
         let may_be_move = run.command == RunCommand::Migrate || note.is_some();
         if !may_be_move && !rows.iter().any(|row| row.spec.contains(origin)) {
@@ -83,7 +84,7 @@ pub fn migration_memory(
         let steps: Vec<_> = rows.iter().map(parse_step).collect::<Result<_, _>>()?;
         let is_ours = match &note {
             Some(note) => note.origin == origin,
-            None => is_from(&run, &steps, origin),
+            None => is_migration_from(&run, &steps, origin),
         };
         if !is_ours {
             continue;
@@ -149,11 +150,11 @@ fn add_moved_values(
 }
 
 /// The note about a migration in the journal of a run.
-fn move_note(run: &Run) -> Option<MoveNote> {
+fn migration_note(run: &Run) -> Option<MigrationNote> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Noted {
-        moved: Option<MoveNote>,
+        moved: Option<MigrationNote>,
     }
     serde_json::from_str::<Noted>(&run.plan).unwrap_or_default().moved
 }
@@ -187,7 +188,7 @@ pub fn save_agreement(
 
 /// Whether a run migrated records from the account `origin`. The journal of a run by an earlier
 /// version that created nothing does not name the account; then any migration counts.
-fn is_from(run: &Run, steps: &[PlanStep], origin: &str) -> bool {
+fn is_migration_from(run: &Run, steps: &[PlanStep], origin: &str) -> bool {
     let mut origins = steps.iter().filter_map(|step| step.origin.as_deref());
     origins.next().map_or(run.command == RunCommand::Migrate, |it| it == origin)
 }
@@ -208,7 +209,7 @@ fn add_base_values(
     for ((resource, old), new) in &memory.ids {
         let records = before.get(*resource);
         let Some(record) = records.and_then(|it| it.get(&RecordKey::Id(*new))) else { continue };
-        let agreed = memory.before_moves.entry((*resource, *old)).or_default();
+        let agreed = memory.agreed_at_first_migration.entry((*resource, *old)).or_default();
         let fields = resource.spec().read_fields().zip(&record.values);
         for (field, value) in fields.filter(|(field, _)| field.role == Role::Writable) {
             agreed.insert(field.name.to_owned(), value.json());
@@ -277,7 +278,7 @@ fn sends_slug(step: &PlanStep) -> bool {
 
 /// The rotator in the first crawl after `step`, if the step sent a slug. Later crawls of a resumed
 /// run do not count: others may have changed it since.
-pub(super) fn of_look(
+pub(super) fn rotator_after_step(
     vault: &Vault,
     step: &PlanStep,
     id: i64,
@@ -351,7 +352,7 @@ mod tests {
     /// Seeds 70003818, 70000024, 70001377 and 70003504 of `sim::migrations`: the response to a
     /// create had no id, and its list could not be read at the end of the run.
     #[test]
-    fn a_record_that_a_move_made_is_known_again_though_no_answer_told_its_id() {
+    fn a_migrated_record_is_known_even_if_its_create_returned_no_id() {
         let mut vault = Vault::in_memory().unwrap();
         let body = json!({"name": "Spring", "public": true});
         let mut create = step(1, Resource::Campaigns, Verb::Create, "/x", Some(body));
@@ -384,7 +385,7 @@ mod tests {
 
     /// A resumed run verifies the steps again that were done before.
     #[test]
-    fn the_rotator_counts_that_the_first_look_after_a_slug_shows() {
+    fn the_rotator_of_the_first_crawl_after_a_slug_is_stored() {
         let body = json!({"name": "a", "slug": "s"});
         let step = step(1, Resource::Campaigns, Verb::Update, "/x", Some(body));
         let mut vault = Vault::in_memory().unwrap();
@@ -393,18 +394,18 @@ mod tests {
             let mut state = State::default();
             *state.resource_mut(Resource::Campaigns) =
                 crate::apply::tests::records(Resource::Campaigns, &raw);
-            keep(vault, of_look(vault, &step, 1, &state).unwrap());
+            store(vault, rotator_after_step(vault, &step, 1, &state).unwrap());
             vault.remembered(Resource::Campaigns, &RecordKey::Id(1)).unwrap()[ROTATOR].to_string()
         };
         assert_eq!(looks(&mut vault, "https://x/r/s-1"), r#""https://x/r/s-1""#);
         assert_eq!(looks(&mut vault, "https://x/r/theirs"), r#""https://x/r/s-1""#);
         // It is sent again.
         let sent = changed_sent_values(&vault, &step, sent_values_of_step(&step, 1)).unwrap();
-        keep(&mut vault, sent);
+        store(&mut vault, sent);
         assert_eq!(looks(&mut vault, "https://x/r/s-2"), r#""https://x/r/s-2""#);
     }
 
-    fn keep(vault: &mut Vault, all: impl IntoIterator<Item = SentValue>) {
+    fn store(vault: &mut Vault, all: impl IntoIterator<Item = SentValue>) {
         for it in all {
             let value = it.value.to_string();
             vault.remember(it.resource, &it.key, &it.field, &value, Timestamp(0)).unwrap();
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_only_repeated_does_not_replace_what_was_wanted() {
+    fn a_lowercased_name_that_is_sent_back_does_not_replace_the_original() {
         let body = Some(json!({"name": "spring", "public": true}));
         let mut step = step(1, Resource::Campaigns, Verb::Update, "/x", body);
         step.after = json!({"public": true}).as_object().cloned();

@@ -50,14 +50,14 @@ pub fn candidates(vault: &mut Vault, run: RunId) -> Result<Vec<OpenStep>, ApplyE
     let mut open = Vec::new();
     for row in rows.iter().filter(|row| row.state == StepState::Unknown) {
         let step = parse_step(row)?;
-        let candidates = may_be(vault, &run, &step, row.sent)?;
+        let candidates = possible_records(vault, &run, &step, row.sent)?;
         open.push(OpenStep { step, candidates });
     }
     Ok(open)
 }
 
 /// The records of the newest snapshot that `step` may have created.
-fn may_be(
+fn possible_records(
     vault: &mut Vault,
     run: &Run,
     step: &PlanStep,

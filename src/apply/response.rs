@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_answer_proves_a_delete_and_no_create() {
+    fn an_empty_response_confirms_a_delete_and_not_a_create() {
         assert!(matches!(classify_response(Verb::Delete, answer("")), StepResponse::Done(None)));
         assert!(matches!(
             classify_response(Verb::Create, answer(" ")),
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_is_no_limit_that_is_reached() {
+    fn an_existing_record_is_distinguished_from_a_reached_limit() {
         assert!(says_present("This link is already part of the campaign."));
         assert!(!says_present("You have already reached the maximum."));
         assert!(!says_present("Not found."));
     }
 
     #[test]
-    fn a_refusal_keeps_its_words_and_a_server_failure_is_no_refusal() {
+    fn a_refusal_keeps_its_message_and_a_server_failure_is_not_a_refusal() {
         let refused = |status| ApiErrorKind::Refused { status, message: "No.".to_owned() };
         assert!(
             matches!(classify_response(Verb::Create, error(refused(400))), StepResponse::Refused(why) if why == "No.")

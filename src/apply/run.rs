@@ -9,7 +9,7 @@ use crate::apply::journal_step::{
     LEFT_BY_DECISION, StepRun, load_step_runs, parse_step, step_title, unfinished_step_message,
 };
 use crate::apply::reconcile::KnownIds;
-use crate::apply::runner::{AccountCheck, Freshness, LOOKS, PlanRunner};
+use crate::apply::runner::{AccountCheck, Freshness, MAX_READS, PlanRunner};
 use crate::apply::{ApplyOptions, RunReport, remember, stale, step_request};
 use crate::change::plan::{CurrentState, Plan, PlanStep};
 use crate::clock::{Clock, Timestamp};
@@ -91,7 +91,7 @@ pub fn resume(
 ) -> Result<RunReport, ApplyError> {
     if vault.run(run)?.finished.is_some() {
         let problems = problems_of(vault, run)?;
-        return run_report(vault, run, problems.into_iter().map(RunProblem::New).collect());
+        return run_report(vault, run, problems.into_iter().map(RunProblem::Unreported).collect());
     }
     let run = vault.resume_run(run)?;
     let spent = client.counters().requests;
@@ -316,8 +316,8 @@ fn problems_of(vault: &Vault, run: RunId) -> Result<Vec<String>, ApplyError> {
 /// A message for people about a run.
 enum RunProblem {
     /// A progress event has reported it.
-    Told(String),
-    New(String),
+    Reported(String),
+    Unreported(String),
 }
 
 fn run_report(vault: &Vault, run: RunId, all: Vec<RunProblem>) -> Result<RunReport, ApplyError> {
@@ -326,8 +326,8 @@ fn run_report(vault: &Vault, run: RunId, all: Vec<RunProblem>) -> Result<RunRepo
     let (mut problems, mut unreported) = (Vec::new(), Vec::new());
     for problem in all {
         match problem {
-            RunProblem::Told(text) => problems.push(text),
-            RunProblem::New(text) => {
+            RunProblem::Reported(text) => problems.push(text),
+            RunProblem::Unreported(text) => {
                 unreported.push(text.clone());
                 problems.push(text);
             }
@@ -367,7 +367,7 @@ impl PlanRunner<'_> {
     }
 
     /// Reads the resources `which` into the run's own vault, or into `aside`.
-    fn look(
+    fn crawl_lists(
         &mut self,
         which: &[Resource],
         resume: bool,
@@ -409,14 +409,14 @@ impl PlanRunner<'_> {
             looks += 1;
             let mut memory = aside.then(|| self.vault.empty_of_same_account()).transpose()?;
             let began = AccountCheck::now(self.clock, self.client);
-            let seen = self.look(resources, false, &NoProgress, memory.as_mut())?.snapshot;
+            let seen = self.crawl_lists(resources, false, &NoProgress, memory.as_mut())?.snapshot;
             match crawl::require_complete(&seen, resources) {
                 Ok(()) => {
                     let vault = memory.as_mut().unwrap_or(self.vault);
                     return Ok((vault.state(seen.number, resources)?, began, seen.started));
                 }
-                Err(Unread { resource, why, .. }) if looks == LOOKS => {
-                    return Err(ApplyError::Unsettled { run: self.run, resource, why });
+                Err(Unread { resource, why, .. }) if looks == MAX_READS => {
+                    return Err(ApplyError::OutcomeUnreadable { run: self.run, resource, why });
                 }
                 Err(_) => {}
             }
@@ -444,14 +444,14 @@ impl PlanRunner<'_> {
         &mut self,
         run: &Run,
     ) -> Result<(Vec<RunProblem>, SnapshotId), ApplyError> {
-        let snapshot = self.look(&run.touched, !self.wrote, self.progress, None)?.snapshot;
+        let snapshot = self.crawl_lists(&run.touched, !self.wrote, self.progress, None)?.snapshot;
         let unread = crawl::unread(&snapshot, &run.touched);
         let mut whole = run.touched.clone();
         whole.retain(|it| unread.iter().all(|unread| unread.resource != *it));
         let state = self.vault.state(snapshot.number, &whole)?;
         let (found, mut problems) = self.verify(&state)?;
         problems.extend(unread.into_iter().map(|Unread { resource, why, .. }| {
-            RunProblem::New(format!(
+            RunProblem::Unreported(format!(
                 "{resource} could not be read again, so their steps are not verified: {why}"
             ))
         }));
@@ -464,7 +464,7 @@ impl PlanRunner<'_> {
         state: &State,
     ) -> Result<(Vec<StepVerification>, Vec<RunProblem>), VaultError> {
         let (mut all, mut problems) = (Vec::new(), Vec::new());
-        let made = self.made(state);
+        let made = self.created_records(state);
         let new: BTreeSet<_> = made.values().copied().collect();
         for work in &self.all {
             let step = &work.step;
@@ -472,7 +472,11 @@ impl PlanRunner<'_> {
             if work.state != StepState::Done {
                 let text = unfinished_step_message(&name(), work.state, work.message.as_deref());
                 let told = self.told.contains(&step.step);
-                problems.push(if told { RunProblem::Told(text) } else { RunProblem::New(text) });
+                problems.push(if told {
+                    RunProblem::Reported(text)
+                } else {
+                    RunProblem::Unreported(text)
+                });
                 continue;
             }
             let ids = |number: u32| made.get(&number).map(|(_, id)| *id);
@@ -486,7 +490,7 @@ impl PlanRunner<'_> {
             }
             match &look {
                 Verification::Differs(why) | Verification::AsAsked(Some(why)) => {
-                    problems.push(RunProblem::New(format!("{}: {why}", name())));
+                    problems.push(RunProblem::Unreported(format!("{}: {why}", name())));
                 }
                 _ => {}
             }
@@ -495,7 +499,7 @@ impl PlanRunner<'_> {
             let mut remember =
                 learned.map_or_else(Vec::new, |id| remember::sent_values_of_step(step, id));
             if let Some(id) = id {
-                remember.extend(remember::of_look(self.vault, step, id, state)?);
+                remember.extend(remember::rotator_after_step(self.vault, step, id, state)?);
             }
             all.push(StepVerification {
                 step: step.step,
@@ -511,7 +515,7 @@ impl PlanRunner<'_> {
 
     /// The records that this run created, by step. If no response had an id, it is taken from the
     /// list in `state`.
-    fn made(&self, state: &State) -> BTreeMap<u32, (Resource, i64)> {
+    fn created_records(&self, state: &State) -> BTreeMap<u32, (Resource, i64)> {
         let creates = self.all.iter().filter(|work| work.step.verb == Verb::Create);
         let id = |work: &StepRun| match (work.id, work.state) {
             (None, StepState::Done) => verify(&work.step, None, &[], state).1,

@@ -19,7 +19,7 @@ use crate::vault::snapshot::ResourceOutcome;
 use crate::vault::{Vault, VaultError};
 
 /// How often a list that must be complete is read before the run stops.
-pub(super) const LOOKS: u32 = 3;
+pub(super) const MAX_READS: u32 = 3;
 /// The rate limit, in requests per minute, until the service sends its own.
 const DEFAULT_LIMIT: u64 = 30;
 

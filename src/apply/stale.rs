@@ -35,7 +35,7 @@ impl fmt::Display for StaleStep {
 pub fn stale_steps(steps: &[PlanStep], current: CurrentState<'_>) -> Vec<StaleStep> {
     let taken = TakenKeys::new(steps, current.state);
     let made = already_created(steps, current);
-    let exists = |step: &PlanStep| made.contains(&step.step) || taken.by(step);
+    let exists = |step: &PlanStep| made.contains(&step.step) || taken.contains_key_of(step);
     let why = |step: &PlanStep| {
         let why = match step.verb {
             Verb::Create => exists(step).then(|| "exists already".to_owned()),
@@ -160,7 +160,7 @@ impl TakenKeys {
         Self(taken)
     }
 
-    fn by(&self, step: &PlanStep) -> bool {
+    fn contains_key_of(&self, step: &PlanStep) -> bool {
         let key = reconcile::step_key(step, Blanks::Exact);
         key.is_some_and(|key| self.0.contains(&(step.resource, key)))
     }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_changed_or_went_makes_its_step_stale() {
+    fn a_changed_or_deleted_record_makes_its_step_stale() {
         let then = state(&[(1, "a"), (2, "b")]);
         assert_eq!(stale(&[delete(1, &then)], &then), []);
         let told = |now: &State| stale(&[delete(1, &then)], now)[0].to_string();
@@ -220,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_taken_as_the_planner_compares_it() {
+    fn names_are_compared_as_in_the_planner() {
         let now = state(&[(1, "a b")]);
         assert_eq!(stale(&[create("A b")], &now).len(), 1);
         assert_eq!(stale(&[create("a  b")], &now), [], "another name, for the planner");
     }
 
     #[test]
-    fn a_step_that_calls_its_record_by_another_name_is_not_sent() {
+    fn a_step_with_a_wrong_record_name_is_not_sent() {
         let now = state(&[(1, "a")]);
         let forged = PlanStep { name: "b".to_owned(), ..delete(1, &now) };
         let why = "step 1: campaign k1 is not what the plan says it is";
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_makes_a_create_stale_unless_the_plan_frees_it() {
+    fn an_existing_name_makes_a_create_stale_unless_the_plan_frees_it() {
         let now = state(&[(1, "A")]);
         assert_eq!(stale(&[create("a")], &now).len(), 1);
         assert_eq!(stale(&[create("b")], &now), []);

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_earlier_steps_stand_in_the_path() {
+    fn ids_of_earlier_steps_are_inserted_into_the_path() {
         let mut step =
             step(4, Resource::ChannelItems, Assign, "/api/channel/{2}/assign/qr/{3}", None);
         step.waits_for = vec![2, 3];
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_stands_between_slashes_alone() {
+    fn an_id_is_a_whole_path_segment() {
         let items = Resource::ChannelItems;
         for id in ["{1}{2}", "{1}2", "1{2}", "-{1}"] {
             for path in
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_the_table_does_not_have_is_refused() {
+    fn a_request_that_is_not_in_the_table_is_refused() {
         for (path, body) in [
             ("/api/url/add", json!({"name": "x"})),
             ("/api/campaign/add/../../url", json!({"name": "x"})),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_password_comes_from_outside_alone() {
+    fn the_password_is_never_part_of_a_step() {
         let mut step = step(
             1,
             Resource::Account,

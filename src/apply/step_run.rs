@@ -18,13 +18,13 @@ use crate::progress::Event;
 use crate::vault::journal::{StepResult, StepState};
 
 /// How often a request of unknown outcome is repeated.
-const REPEATS: usize = 4;
+const MAX_REPEATS: usize = 4;
 /// The message of a refused step that the service never confirmed.
 const NOT_DONE: &str = "the service did not confirm it, and the list shows that it was not done";
 /// How many steps are marked as sent in one commit, if there is no rate limit.
-const GROUP: usize = 32;
+const SENT_BATCH: usize = 32;
 /// After this many consecutive creates without a response, their list is read.
-const MANY_UNANSWERED: u32 = 5;
+const MAX_UNANSWERED: u32 = 5;
 /// The first pause before a repeat.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause before a repeat.
@@ -104,7 +104,7 @@ impl PlanRunner<'_> {
                 }
                 StepReadiness::Wait => {
                     if self.intended.remove(&nth) {
-                        self.take_back(&[nth])?;
+                        self.set_planned(&[nth])?;
                     }
                     return Ok(());
                 }
@@ -118,7 +118,7 @@ impl PlanRunner<'_> {
             if work.state == StepState::Sent && !work.step.resource.spec().shows_key() {
                 let resource = work.step.resource;
                 self.reconcile(|it| it == resource)?;
-            } else if self.unanswered >= MANY_UNANSWERED {
+            } else if self.unanswered >= MAX_UNANSWERED {
                 self.unanswered = 0;
                 self.reconcile(|_| true)?;
             } else {
@@ -172,7 +172,7 @@ impl PlanRunner<'_> {
             work.step.verb == Verb::Create && !work.step.resource.spec().shows_key()
         };
         if self.client.limit() == Some(0) && !alone(&self.all[nth]) {
-            let more = (nth + 1..self.all.len()).take(GROUP - 1);
+            let more = (nth + 1..self.all.len()).take(SENT_BATCH - 1);
             let more = more.take_while(|at| !alone(&self.all[*at]));
             group.extend(more.filter(|at| self.all[*at].state == StepState::Planned));
         }
@@ -213,7 +213,7 @@ impl PlanRunner<'_> {
             }
         };
         let verb = self.all[nth].step.verb;
-        let mut pauses = doubling(FIRST_PAUSE, LONGEST_PAUSE).take(REPEATS);
+        let mut pauses = doubling(FIRST_PAUSE, LONGEST_PAUSE).take(MAX_REPEATS);
         let mut repeated = false;
         loop {
             let Some(outcome) = self.send_prepared(nth, &ready, repeated)? else { return Ok(()) };
@@ -370,10 +370,10 @@ impl PlanRunner<'_> {
         // A step that an earlier try may have executed stays marked as sent.
         let mut unsent: Vec<_> = std::mem::take(&mut self.intended).into_iter().collect();
         unsent.retain(|at| !self.all[*at].may_have_run);
-        self.take_back(&unsent)
+        self.set_planned(&unsent)
     }
 
-    fn take_back(&mut self, places: &[usize]) -> Result<(), ApplyError> {
+    fn set_planned(&mut self, places: &[usize]) -> Result<(), ApplyError> {
         let numbers: Vec<_> = places.iter().map(|at| self.all[*at].step.step).collect();
         self.vault.revert_to_planned(self.run, &numbers, self.clock.now())?;
         for at in places {

@@ -54,7 +54,7 @@ pub fn undo_run(vault: &mut Vault, run: RunId) -> Result<UndoInput, ApplyError> 
     }
     let before = match journal.before {
         // Deleting a channel also removes its items, without steps of their own.
-        Some(before) => read_whole(vault, before, &journal.touched, &[Resource::ChannelItems])?,
+        Some(before) => complete_lists(vault, before, &journal.touched, &[Resource::ChannelItems])?,
         None => State::default(),
     };
     let after = state_after_run(vault, &journal)?;
@@ -147,12 +147,12 @@ fn cannot_undo(step: &PlanStep, why: &str) -> UnsupportedChange {
 /// would show the state before it, as if it were undone already.
 pub fn state_after_run(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError> {
     let Some(after) = run.after else { return Ok(None) };
-    let mut state = match read_whole(vault, after, &[], &run.touched) {
+    let mut state = match complete_lists(vault, after, &[], &run.touched) {
         // `forget` has dropped the snapshot.
         Err(VaultError::NoSnapshot(_)) => return Ok(None),
         read => read?,
     };
-    let before = match run.before.map(|before| read_whole(vault, before, &[], &run.touched)) {
+    let before = match run.before.map(|before| complete_lists(vault, before, &[], &run.touched)) {
         None | Some(Err(VaultError::NoSnapshot(_))) => State::default(),
         Some(read) => read?,
     };
@@ -183,7 +183,7 @@ pub fn state_after_run(vault: &mut Vault, run: &Run) -> Result<Option<State>, Va
         }
     }
     for ((resource, id), fields) in asked {
-        left_as_asked(&mut state, &before, resource, id, &fields);
+        apply_requested_values(&mut state, &before, resource, id, &fields);
     }
     // The run assigned no items, so the channels that it created had none.
     if !run.touched.contains(&Resource::ChannelItems) {
@@ -194,7 +194,7 @@ pub fn state_after_run(vault: &mut Vault, run: &Run) -> Result<Option<State>, Va
 
 /// Puts the values that the run asked for into `state`, where the crawl after the run shows a
 /// record differently: others have changed or deleted it in the meantime.
-fn left_as_asked(
+fn apply_requested_values(
     state: &mut State,
     before: &State,
     resource: Resource,
@@ -226,7 +226,7 @@ fn left_as_asked(
 }
 
 /// The resources `all` of a snapshot, and those of `more` that it read completely.
-fn read_whole(
+fn complete_lists(
     vault: &mut Vault,
     number: SnapshotId,
     all: &[Resource],
@@ -242,7 +242,7 @@ fn read_whole(
 /// in messages, such as `run 3`.
 #[must_use]
 pub fn undo(done: &[FinishedStep], before: &State, name: &str) -> UndoInput {
-    let mut back = Way {
+    let mut builder = UndoBuilder {
         before,
         source: SourceLocation { file: name.to_owned(), line: None },
         created: done
@@ -257,14 +257,14 @@ pub fn undo(done: &[FinishedStep], before: &State, name: &str) -> UndoInput {
             .collect(),
         undo: UndoInput::default(),
     };
-    back.undo.desired.recreate_missing = true;
+    builder.undo.desired.recreate_missing = true;
     for it in done {
-        back.step(it);
+        builder.step(it);
     }
-    back.undo
+    builder.undo
 }
 
-struct Way<'a> {
+struct UndoBuilder<'a> {
     before: &'a State,
     source: SourceLocation,
     /// The records that the run created, by step.
@@ -275,9 +275,9 @@ struct Way<'a> {
 }
 
 /// Why a record that had this id before the run cannot be reverted.
-const REUSED: &str = "the service gave its id to a record that the run created";
+const ID_REUSED: &str = "the service gave its id to a record that the run created";
 
-impl Way<'_> {
+impl UndoBuilder<'_> {
     fn step(&mut self, done: &FinishedStep) {
         let step = &done.step;
         match (step.verb, done.id) {
@@ -285,15 +285,15 @@ impl Way<'_> {
             (Verb::Update, Some(id)) => self.updated(step, id),
             (Verb::Delete, Some(id)) => self.deleted(step, id),
             (Verb::Assign, _) => self.assigned(step),
-            _ => self.lost(step, "which record it was is not known"),
+            _ => self.add_irreversible(step, "which record it was is not known"),
         }
     }
 
-    fn lost(&mut self, step: &PlanStep, why: &str) {
+    fn add_irreversible(&mut self, step: &PlanStep, why: &str) {
         self.undo.unsupported.push(cannot_undo(step, why));
     }
 
-    fn lost_in_part(&mut self, step: &PlanStep, why: &str) {
+    fn add_partly_reversible(&mut self, step: &PlanStep, why: &str) {
         let reason = format!("the {} cannot be completely reverted: {why}", step.verb.name());
         self.undo.unsupported.push(UnsupportedChange { reason, ..cannot_undo(step, why) });
     }
@@ -302,7 +302,7 @@ impl Way<'_> {
         self.before.get(resource)?.get(&RecordKey::Id(id))
     }
 
-    fn want(&mut self, resource: Resource, wanted: DesiredRecord) {
+    fn add_desired(&mut self, resource: Resource, wanted: DesiredRecord) {
         let all: &mut DesiredRecords = self.undo.desired.resources.entry(resource).or_default();
         all.records.push(wanted);
     }
@@ -316,19 +316,19 @@ impl Way<'_> {
 
     fn created(&mut self, step: &PlanStep, id: i64) {
         if self.is_reused(step.resource, id) {
-            self.lost(step, "it has the id of a record that was there before the run");
+            self.add_irreversible(step, "it has the id of a record that was there before the run");
         } else if self.record(step.resource, id).is_some() {
-            self.lost(step, "the service answered with a record that was there before");
+            self.add_irreversible(step, "the service answered with a record that was there before");
         } else if step.resource.spec().endpoint(Verb::Delete).is_some() {
             self.undo.desired.to_delete.entry(step.resource).or_default().insert(id);
         } else {
-            self.lost(step, "the API cannot delete it");
+            self.add_irreversible(step, "the API cannot delete it");
         }
     }
 
     fn updated(&mut self, step: &PlanStep, id: i64) {
         if self.created.values().any(|it| *it == (step.resource, id)) {
-            return self.lost(step, REUSED);
+            return self.add_irreversible(step, ID_REUSED);
         }
         let mut fields = BTreeMap::new();
         let mut unknown = Vec::new();
@@ -351,39 +351,45 @@ impl Way<'_> {
         if !unknown.is_empty() {
             let why = format!("what {} was before is not known", unknown.join(", "));
             match fields.is_empty() {
-                true => self.lost(step, &why),
-                false => self.lost_in_part(step, &why),
+                true => self.add_irreversible(step, &why),
+                false => self.add_partly_reversible(step, &why),
             }
         }
         if !fields.is_empty() {
             let source = Some(self.source.clone());
-            self.want(step.resource, DesiredRecord { id: Some(id), channel: None, fields, source });
+            self.add_desired(
+                step.resource,
+                DesiredRecord { id: Some(id), channel: None, fields, source },
+            );
         }
     }
 
     fn deleted(&mut self, step: &PlanStep, id: i64) {
         if self.is_reused(step.resource, id) {
-            return self.lost(step, REUSED);
+            return self.add_irreversible(step, ID_REUSED);
         }
         let Some(record) = self.record(step.resource, id) else {
-            return self.lost(step, "what it was is not known");
+            return self.add_irreversible(step, "what it was is not known");
         };
         let fields = record.values.iter().cloned().enumerate().skip(1);
         let fields =
             fields.chain(unlisted_sent_fields(self.before, step.resource, &record.key)).collect();
         let source = Some(self.source.clone());
         self.undo.changed.push(format!("{}: it comes back with a new id", step_name(step)));
-        self.want(step.resource, DesiredRecord { id: Some(id), channel: None, fields, source });
+        self.add_desired(
+            step.resource,
+            DesiredRecord { id: Some(id), channel: None, fields, source },
+        );
         if matches!(step.resource, Resource::Channels | Resource::QrCodes) {
-            self.items_of(step, id);
+            self.restore_items_of(step, id);
         }
     }
 
     /// Adds the items that were removed with a channel or with a QR code.
-    fn items_of(&mut self, step: &PlanStep, gone: i64) {
+    fn restore_items_of(&mut self, step: &PlanStep, gone: i64) {
         let channels = step.resource == Resource::Channels;
         let Some(items) = self.before.get(Resource::ChannelItems) else {
-            return self.lost_in_part(
+            return self.add_partly_reversible(
                 step,
                 match channels {
                     true => "its items were not read, and do not come back",
@@ -400,7 +406,7 @@ impl Way<'_> {
             if if channels { channel == gone } else { kind == "qr" && id == gone } {
                 if kind == "qr" && self.is_reused(Resource::QrCodes, id) {
                     let why = format!("QR code {id} does not come back into it");
-                    self.lost_in_part(step, &why);
+                    self.add_partly_reversible(step, &why);
                     continue;
                 }
                 let kind = FieldValue::Text(kind.clone().into());
@@ -410,7 +416,7 @@ impl Way<'_> {
                     fields: BTreeMap::from([(kind_place, kind)]),
                     source: Some(self.source.clone()),
                 };
-                self.want(Resource::ChannelItems, wanted);
+                self.add_desired(Resource::ChannelItems, wanted);
             }
         }
     }
@@ -424,13 +430,13 @@ impl Way<'_> {
         let goes = |(resource, id): &(Resource, i64)| {
             self.undo.desired.to_delete.get(resource).is_some_and(|ids| ids.contains(id))
         };
-        if made.is_some_and(goes) || self.was_there(step) {
+        if made.is_some_and(goes) || self.existed_before(step) {
             return;
         }
-        self.lost(step, "the API cannot unassign");
+        self.add_irreversible(step, "the API cannot unassign");
     }
 
-    fn was_there(&self, step: &PlanStep) -> bool {
+    fn existed_before(&self, step: &PlanStep) -> bool {
         let mut made = step.waits_for.iter().filter_map(|on| self.created.get(on));
         if made.any(|(resource, id)| self.is_reused(*resource, *id)) {
             return false;

@@ -56,7 +56,7 @@ pub fn verify(
     };
     let by_id = || records.get(&RecordKey::Id(id?));
     match step.verb {
-        Verb::Delete => (gone(by_id().is_none()), id),
+        Verb::Delete => (verify_deleted(by_id().is_none()), id),
         Verb::Assign => (assigned(params, records), id),
         Verb::Create if id.is_none() => {
             let mut found = records_of_create(step, records);
@@ -75,7 +75,7 @@ pub fn verify(
     }
 }
 
-fn gone(gone: bool) -> Verification {
+fn verify_deleted(gone: bool) -> Verification {
     if gone {
         Verification::AsAsked(None)
     } else {
@@ -115,11 +115,11 @@ fn fields(step: &PlanStep, record: &Record<'_>) -> Verification {
         let asked = value::read(field.kind, &raw_value);
         let (asked_text, found_text) = (asked.cell(), found.cell());
         match compare(field, &asked, found) {
-            Sameness::Same => {}
-            Sameness::Form => {
+            ValueMatch::Same => {}
+            ValueMatch::Form => {
                 remarks.push(format!("the service made `{asked_text}` into `{found_text}`"));
             }
-            Sameness::Different => {
+            ValueMatch::Different => {
                 wrong.push(format!("`{name}` should be `{asked_text}` and is `{found_text}`"));
             }
         }
@@ -133,7 +133,7 @@ fn fields(step: &PlanStep, record: &Record<'_>) -> Verification {
     }
 }
 
-enum Sameness {
+enum ValueMatch {
     Same,
     /// Equal except for case, whitespace or a slash at the end; of a domain, the same host.
     Form,
@@ -143,10 +143,10 @@ enum Sameness {
 /// Whether the value `found` equals the value `asked` for, possibly in another form.
 pub(super) fn is_as_asked(field: &Field, asked: &Json, found: &FieldValue<'_>) -> bool {
     let raw_value = asked.to_string();
-    !matches!(compare(field, &value::read(field.kind, &raw_value), found), Sameness::Different)
+    !matches!(compare(field, &value::read(field.kind, &raw_value), found), ValueMatch::Different)
 }
 
-fn compare(field: &Field, asked: &FieldValue<'_>, found: &FieldValue<'_>) -> Sameness {
+fn compare(field: &Field, asked: &FieldValue<'_>, found: &FieldValue<'_>) -> ValueMatch {
     let bare = |value: &FieldValue<'_>| match value {
         FieldValue::Bool(false) => String::new(),
         value => value.cell().into_owned(),
@@ -157,15 +157,15 @@ fn compare(field: &Field, asked: &FieldValue<'_>, found: &FieldValue<'_>) -> Sam
         text.chars().filter(|c| !c.is_whitespace()).collect()
     };
     if asked == found {
-        Sameness::Same
+        ValueMatch::Same
     } else if field.name == "domain" && domain_host(&asked) == domain_host(&found) {
-        Sameness::Form
+        ValueMatch::Form
     } else if loose(&asked) != loose(&found) {
-        Sameness::Different
+        ValueMatch::Different
     } else if matches!(field.kind, FieldKind::HexColor | FieldKind::RgbColor) {
-        Sameness::Same
+        ValueMatch::Same
     } else {
-        Sameness::Form
+        ValueMatch::Form
     }
 }
 
@@ -194,21 +194,21 @@ mod tests {
         state
     }
 
-    fn looked(asked: Json, raw: Json) -> Verification {
+    fn verified_update(asked: Json, raw: Json) -> Verification {
         let step = step(1, Resource::Channels, Verb::Create, "/api/channel/add", Some(asked));
         verify(&step, Some(3), &[], &channels(raw)).0
     }
 
     #[test]
-    fn a_name_that_the_service_lowered_is_as_asked_with_a_remark() {
-        let look = looked(json!({"name": "Spring"}), json!({"id": 3, "name": "spring"}));
+    fn a_lowercased_name_is_verified_with_a_remark() {
+        let look = verified_update(json!({"name": "Spring"}), json!({"id": 3, "name": "spring"}));
         let remark = "the service made `Spring` into `spring`";
         assert_eq!(look, Verification::AsAsked(Some(remark.to_owned())));
     }
 
     #[test]
-    fn a_domain_of_the_same_host_is_as_asked() {
-        let looked = |found: &str| {
+    fn a_domain_of_the_same_host_is_verified() {
+        let verified_update = |found: &str| {
             let asked = json!({"domain": "https://Go.x.example/"});
             let create = step(1, Resource::Domains, Verb::Create, "/api/domain/add", Some(asked));
             let mut state = State::default();
@@ -216,27 +216,27 @@ mod tests {
             *state.resource_mut(Resource::Domains) = records(Resource::Domains, &raw);
             verify(&create, Some(3), &[], &state).0
         };
-        assert_eq!(looked("https://Go.x.example/"), Verification::AsAsked(None));
-        assert!(matches!(looked("http://go.x.example"), Verification::AsAsked(Some(_))));
-        assert!(matches!(looked("https://other.example"), Verification::Differs(_)));
+        assert_eq!(verified_update("https://Go.x.example/"), Verification::AsAsked(None));
+        assert!(matches!(verified_update("http://go.x.example"), Verification::AsAsked(Some(_))));
+        assert!(matches!(verified_update("https://other.example"), Verification::Differs(_)));
     }
 
     #[test]
-    fn colours_empty_text_and_flags_are_compared_by_meaning() {
+    fn colours_empty_text_and_booleans_are_compared_by_meaning() {
         let asked = json!({"name": "a", "color": "#ABCDEF", "description": "", "starred": false});
         let found = json!({"id": 3, "name": "a", "color": "#abcdef", "description": null});
-        assert_eq!(looked(asked, found), Verification::AsAsked(None));
+        assert_eq!(verified_update(asked, found), Verification::AsAsked(None));
     }
 
     #[test]
-    fn another_value_is_told_with_field_asked_and_found() {
+    fn a_different_value_is_reported_with_field_and_both_values() {
         let found = json!({"id": 3, "name": "b", "starred": "1"});
         let why = "`name` should be `a` and is `b`";
         assert_eq!(
-            looked(json!({"name": "a", "starred": true}), found),
+            verified_update(json!({"name": "a", "starred": true}), found),
             Verification::Differs(why.into())
         );
-        let other = looked(json!({"name": "a"}), json!({"id": 4, "name": "a"}));
+        let other = verified_update(json!({"name": "a"}), json!({"id": 4, "name": "a"}));
         assert_eq!(other, Verification::Differs("it is not in the list".to_owned()));
     }
 

@@ -100,7 +100,7 @@ fn compare(diff: &mut StateDiff, resource: Resource, before: &State, after: &Sta
                 if !change.fields.is_empty() {
                     changes.push(change);
                 }
-                diff.movements.extend(movement(resource, old, new));
+                diff.movements.extend(counter_change(resource, old, new));
             }
         }
     }
@@ -134,7 +134,7 @@ fn change(
     RecordChange { resource, key: key.clone(), kind, fields }
 }
 
-fn movement(resource: Resource, old: &Record<'_>, new: &Record<'_>) -> Option<CounterChange> {
+fn counter_change(resource: Resource, old: &Record<'_>, new: &Record<'_>) -> Option<CounterChange> {
     let place = resource.spec().read_fields().position(|field| field.role == Role::Counter)?;
     let field = resource.spec().counter()?.name;
     match (old.values.get(place)?, new.values.get(place)?) {

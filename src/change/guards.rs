@@ -24,27 +24,16 @@ pub struct GuardRefusal {
     pub allowed: u64,
 }
 
+/// The number of records and the limit: `the plan deletes 4 of 12 campaigns; the limit is 3`.
 impl fmt::Display for GuardRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flag = match self.verb {
-            Verb::Delete => "--max-delete",
-            _ => "--max-update",
-        };
-        write!(f, "{}. To allow it, add `{flag} {}`", self.numbers(), self.count)
-    }
-}
-
-impl GuardRefusal {
-    /// The number of records and the limit: `the plan deletes 4 of 12 campaigns; the limit is 3`.
-    #[must_use]
-    pub fn numbers(&self) -> String {
         let Self { resource, verb, count, all, bound, allowed } = self;
-        let done = if *verb == Verb::Delete { "deletes" } else { "updates" };
-        let percent = match bound {
-            CountOrPercent::Percent(_) => format!(" ({bound})"),
-            CountOrPercent::Count(_) => String::new(),
-        };
-        format!("the plan {done} {count} of {all} {resource}; the limit is {allowed}{percent}")
+        let verb = if *verb == Verb::Delete { "deletes" } else { "updates" };
+        write!(f, "the plan {verb} {count} of {all} {resource}; the limit is {allowed}")?;
+        match bound {
+            CountOrPercent::Percent(_) => write!(f, " ({bound})"),
+            CountOrPercent::Count(_) => Ok(()),
+        }
     }
 }
 
@@ -80,15 +69,14 @@ mod tests {
     use crate::change::plan::tests::{campaigns, delete_all, planned};
 
     #[test]
-    fn a_refusal_gives_numbers_limit_and_flag() {
+    fn a_refusal_gives_numbers_and_limit() {
         let state = campaigns(12);
         let plan = planned(&delete_all(&state, 4), &state);
         let policy = Policy { delete: true, ..Policy::default() };
         let refused = check_guards(&plan, &state, &policy).unwrap_err();
         assert_eq!(
             refused[0].to_string(),
-            "the plan deletes 4 of 12 campaigns; the limit is 3 (30%). \
-             To allow it, add `--max-delete 4`"
+            "the plan deletes 4 of 12 campaigns; the limit is 3 (30%)"
         );
         let more = Policy { max_delete: CountOrPercent::Count(4), ..policy };
         assert_eq!(check_guards(&plan, &state, &more), Ok(()));

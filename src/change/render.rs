@@ -73,7 +73,7 @@ fn write_end(plan: &Plan, most: usize, out: &mut impl Write) -> fmt::Result {
 /// One line for each unsupported change. Four or more consecutive rows of a file with the same
 /// reason get one line and a count, since a whole column may be in an unsupported format.
 fn unsupported(plan: &Plan) -> Vec<String> {
-    const ALIKE: usize = 4;
+    const MIN_GROUPED: usize = 4;
     let row = |it: &UnsupportedChange| {
         let source = it.source.as_ref().filter(|source| source.line.is_some())?;
         Some((source.file.clone(), it.resource, it.reason.clone()))
@@ -81,7 +81,7 @@ fn unsupported(plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
     for alike in plan.unsupported.chunk_by(|one, next| row(one).is_some() && row(one) == row(next))
     {
-        let listed = if alike.len() < ALIKE { alike.len() } else { 1 };
+        let listed = if alike.len() < MIN_GROUPED { alike.len() } else { 1 };
         for it in alike.iter().take(listed) {
             let (blank, key) = (if it.key.is_empty() { "" } else { " " }, Escaped(cut(&it.key)));
             let source = it.source.as_ref().filter(|source| source.line.is_some());
@@ -162,17 +162,17 @@ fn lines(step: &PlanStep) -> Vec<(&str, Option<&Json>, &Json)> {
 
 /// Two values for one line. A long common beginning is cut, so that the difference is visible.
 fn values(before: &Json, after: &Json) -> (String, String) {
-    const KEPT: usize = 12;
+    const CONTEXT_CHARACTERS: usize = 12;
     let (Json::String(old), Json::String(new)) = (before, after) else {
         return (value(before), value(after));
     };
     let alike = old.chars().zip(new.chars()).take_while(|(one, other)| one == other).count();
     let long = old.chars().count().max(new.chars().count()) > MAX_VALUE;
-    if !long || alike <= KEPT {
+    if !long || alike <= CONTEXT_CHARACTERS {
         return (value(before), value(after));
     }
     let rest = |text: &str| {
-        let rest: String = text.chars().skip(alike - KEPT).collect();
+        let rest: String = text.chars().skip(alike - CONTEXT_CHARACTERS).collect();
         value(&Json::String(format!("…{rest}")))
     };
     (rest(old), rest(new))

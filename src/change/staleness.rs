@@ -20,7 +20,7 @@ pub(super) const WINDOW: Duration = Duration::from_secs(60);
 /// a plan knows the time of a request only by its window.
 const LEEWAY: Duration = Duration::from_secs(15);
 /// Reading lists again takes at most one in this number of requests.
-const SHARE: u64 = 20;
+const REREAD_SHARE: u64 = 20;
 
 /// The maximum ages of lists, and the cost of reading them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl StalenessLimit {
     #[must_use]
     pub fn of(&self, resource: Resource) -> Duration {
         let Some(share) = self.share else { return self.max };
-        let requests = price(&self.lists, &[resource]).saturating_mul(SHARE);
+        let requests = price(&self.lists, &[resource]).saturating_mul(REREAD_SHARE);
         let stretched = WINDOW.as_secs().saturating_mul(requests).div_ceil(share);
         self.max.max(Duration::from_secs(stretched))
     }
@@ -60,7 +60,7 @@ impl StalenessLimit {
     /// the end of its window. With one request per window that would repeat forever, so then there
     /// is one.
     #[must_use]
-    pub fn proofs(&self) -> u32 {
+    pub fn account_checks(&self) -> u32 {
         if self.share == Some(1) { 1 } else { 2 }
     }
 
@@ -82,7 +82,7 @@ impl StalenessLimit {
         // The window in which the records without a visible key were last known.
         let mut known: BTreeMap<Resource, u64> = BTreeMap::new();
         for step in &plan.steps {
-            let mut proofs = self.proofs();
+            let mut proofs = self.account_checks();
             loop {
                 let of = |resource: &Resource| read.get(resource).copied().unwrap_or(0);
                 let mut due: Vec<_> =
@@ -191,15 +191,15 @@ mod tests {
 
     #[test]
     fn the_account_is_checked_once_per_window_or_before_each_write() {
-        let proofs = |limit, count| {
+        let account_checks = |limit, count| {
             let (max, rate) = (Duration::from_secs(100_000), RequestRate { limit, reserve: 0 });
             StalenessLimit::new(max, rate, Lists::default()).rereads(&steps(count), 2).requests
         };
         // 2 requests of the crawl and 28 steps fill a minute; each further minute has 29 steps.
-        assert_eq!([28, 29, 57, 58].map(|count| proofs(30, count)), [0, 1, 1, 2]);
-        assert_eq!(proofs(2, 10), 10);
-        assert_eq!(proofs(1, 10), 10);
-        assert_eq!(proofs(0, 10), 0);
+        assert_eq!([28, 29, 57, 58].map(|count| account_checks(30, count)), [0, 1, 1, 2]);
+        assert_eq!(account_checks(2, 10), 10);
+        assert_eq!(account_checks(1, 10), 10);
+        assert_eq!(account_checks(0, 10), 0);
     }
 
     #[test]

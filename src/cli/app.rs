@@ -118,7 +118,7 @@ impl Events for Terminal {
     }
 
     fn exceed_limit(&self, refusal: &GuardRefusal) -> Result<bool, OpError> {
-        self.out.exceed_limit(&refusal.numbers(), refusal.count)
+        self.out.exceed_limit(&refusal.to_string(), refusal.count)
     }
 
     fn hint(&self, next: &NextStep) -> Option<String> {
@@ -132,7 +132,7 @@ impl App {
     pub fn new(flags: &GlobalArgs) -> Self {
         let interrupt = Interrupt::default();
         let stdout = Box::new(BufWriter::new(io::stdout()));
-        let out = Arc::new(Output::new(stdout, Box::new(io::stderr()), surroundings(), flags));
+        let out = Arc::new(Output::new(stdout, Box::new(io::stderr()), terminal_info(), flags));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new(interrupt.clone()));
         let terminal = Arc::new(Terminal {
             out: Arc::clone(&out),
@@ -181,7 +181,7 @@ impl App {
 
 /// The properties of the process's streams and environment.
 #[must_use]
-pub fn surroundings() -> TerminalInfo {
+pub fn terminal_info() -> TerminalInfo {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     TerminalInfo {

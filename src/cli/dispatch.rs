@@ -75,7 +75,7 @@ fn dispatch(command: Command, app: &Arc<App>) -> Result<Exit, CliError> {
 
 /// Prints help, the version, or the error in the arguments.
 fn explain(error: &clap::Error, arguments: &[OsString]) -> Exit {
-    let around = app::surroundings();
+    let around = app::terminal_info();
     let terminal = if error.use_stderr() { around.stderr_terminal } else { around.stdout_terminal };
     let styled = error.render();
     let text =

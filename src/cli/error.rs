@@ -120,7 +120,7 @@ mod tests {
     use crate::ops::NextStep;
 
     #[test]
-    fn the_document_holds_kind_message_and_the_words_of_the_next_step() {
+    fn the_document_has_kind_message_and_hint() {
         let failure = OpError::new(OpErrorKind::Locked, "busy").next(NextStep::Confirm);
         assert_eq!(
             CliError::from(failure).document().to_string(),

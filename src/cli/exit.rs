@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_has_the_code_of_the_design() {
+    fn each_error_kind_has_its_exit_code() {
         let codes = [
             (OpErrorKind::Failed, 1),
             (OpErrorKind::Usage, 64),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_outcome_outweighs_what_is_missing_and_that_outweighs_changes() {
+    fn an_unknown_outcome_outranks_partial_which_outranks_changes() {
         let all = CommandResult { unknown: 1, stale: true, missing: 2, changes: true };
         assert_eq!(Exit::of(Ok(all)), Exit::Unknown);
         let all = CommandResult { unknown: 0, ..all };
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_outweighs_a_failure_and_that_outweighs_what_is_partial() {
+    fn an_interrupt_outranks_a_failure_which_outranks_partial() {
         let order = [Exit::Done, Exit::Partial, Exit::Failed, Exit::Interrupted];
         for (at, worse) in order.iter().enumerate() {
             for other in &order[..at] {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_went_away_does_not_change_what_happened() {
+    fn a_closed_output_does_not_hide_the_exit_code() {
         let gone = Err(CliError::from(io::Error::from(io::ErrorKind::BrokenPipe)));
         assert_eq!(Exit::Partial.after(gone), Ok(Exit::Partial));
         let full = Err(CliError::from(io::Error::from(io::ErrorKind::StorageFull)));

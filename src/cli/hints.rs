@@ -100,6 +100,19 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
             )
             .into();
         }
+        NextStep::RaiseLimit { updates, deletes } => {
+            let flag = |name: &str, limit: &Option<u64>| limit.map(|it| format!("--{name} {it}"));
+            let flags = [flag("max-update", updates), flag("max-delete", deletes)];
+            let flags = flags.into_iter().flatten().collect::<Vec<_>>().join(" ");
+            return format!("review the plan; if the changes are intended, add {flags}").into();
+        }
+        NextStep::ShowRun { account, run } => {
+            return format!("`linkvault runs {account} {run}` shows them all").into();
+        }
+        NextStep::DeleteMissing => "--delete deletes them",
+        NextStep::RemoveExportedRows => {
+            "to delete records, remove their rows from a folder that `linkvault export` wrote"
+        }
         NextStep::RunAgain => "run the same command again to continue",
         NextStep::RunAgainLater => "run the command again when the service answers for it",
         NextStep::WaitForLock => "wait for it, or set a time to wait with --lock-timeout",
@@ -188,7 +201,6 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
             "nothing was written; --on-conflict mine writes your values,\n\
              --on-conflict theirs keeps the account's"
         }
-        NextStep::RaiseLimit => "review the plan, and add the flag if the changes are intended",
         NextStep::MakeNewPlan => "make a new plan and review it",
         NextStep::MakeNewPlanIfNeeded => "nothing was written; make a new plan, which may be empty",
         NextStep::SetPasswordAlone => "set the password in a command of its own",

@@ -16,7 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::CliError;
 use super::global::{Log, LogFormat};
-use super::output::{ErrorStream, SAID};
+use super::output::{ErrorStream, SHOWN_ON_STDERR};
 use crate::api::client::WIRE;
 use crate::escaped::{Escaped, EscapedJson};
 use crate::files::append_private;
@@ -38,7 +38,8 @@ pub(super) fn start(log: Log, stream: ErrorStream, file: Option<&Path>) -> Resul
             layer(log.format, move || Escaping { inner: stream.clone(), format: log.format });
         // Messages for people are on stderr already.
         lines.with_filter(
-            targets(log.level).with_target(SAID, tracing::level_filters::LevelFilter::OFF),
+            targets(log.level)
+                .with_target(SHOWN_ON_STDERR, tracing::level_filters::LevelFilter::OFF),
         )
     });
     let in_file = file.map(|file| {
@@ -66,7 +67,7 @@ fn targets(level: u8) -> Targets {
         _ => (Level::TRACE, Level::TRACE),
     };
     let all = Targets::new().with_target(env!("CARGO_CRATE_NAME"), ours);
-    all.with_target(WIRE, wire).with_target(SAID, ours)
+    all.with_target(WIRE, wire).with_target(SHOWN_ON_STDERR, ours)
 }
 
 fn layer<S, W>(format: LogFormat, writer: W) -> Box<dyn tracing_subscriber::Layer<S> + Send + Sync>

@@ -101,7 +101,7 @@ impl Paint {
 }
 
 /// The target of log events for messages that stderr shows already.
-pub const SAID: &str = "said";
+pub const SHOWN_ON_STDERR: &str = "said";
 
 /// How progress is shown, from the flags and the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -297,7 +297,7 @@ impl Output {
             tracing::info!("{}", Escaped(text));
             return;
         }
-        tracing::info!(target: SAID, "{text}");
+        tracing::info!(target: SHOWN_ON_STDERR, "{text}");
         if !self.quiet {
             self.tell(format_args!("{}", EscapedLines(text)));
         }
@@ -309,7 +309,7 @@ impl Output {
             tracing::warn!("{}", Escaped(text));
             return;
         }
-        tracing::warn!(target: SAID, "{text}");
+        tracing::warn!(target: SHOWN_ON_STDERR, "{text}");
         let word = Paint::Warning.on("warning:", self.colored(self.around.stderr_terminal));
         self.tell(format_args!("{word} {}", EscapedLines(text)));
     }
@@ -328,7 +328,7 @@ impl Output {
 
     /// Prints a failure to stderr only, for a command that continues.
     pub fn print_error(&self, failure: &CliError) {
-        tracing::error!(target: SAID, "{}", failure.message);
+        tracing::error!(target: SHOWN_ON_STDERR, "{}", failure.message);
         let colored = self.colored(self.around.stderr_terminal);
         let mut text =
             format!("{} {}", Paint::Error.on("error:", colored), EscapedLines(&failure.message));

@@ -22,7 +22,7 @@ pub struct UiArgs {
 impl UiArgs {
     /// These flags, with the values of the configuration for flags that are not given.
     #[must_use]
-    pub fn over(&self, settings: DaemonSettings) -> Self {
+    pub fn with_defaults(&self, settings: DaemonSettings) -> Self {
         let token_file = self.token_file.clone().or(settings.token_file);
         let allow_host =
             if self.allow_host.is_empty() { settings.allow_host } else { self.allow_host.clone() };

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_every_event_as_json() {
+    fn json_progress_has_every_event() {
         let lines = told(ProgressChoice::Json, false);
         assert_eq!(lines.lines().count(), 5);
         let first = r#"{"event":"listing","account":"main","resource":"campaigns","parent":null}"#;
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn quiet_leaves_warnings() {
+    fn quiet_keeps_warnings() {
         assert_eq!(told(ProgressChoice::Plain, true), "warning: odd \\u{1b}\n");
         assert_eq!(told(ProgressChoice::None, false), "warning: odd \\u{1b}\n");
     }

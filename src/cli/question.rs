@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_given_or_the_question_ended() {
+    fn a_question_ends_with_an_answer_or_an_interrupt() {
         let question = Prompt::default();
         assert_eq!(question.answer(|| Ok("y".to_owned())).unwrap(), Some("y".to_owned()));
         assert!(!question.end(), "nothing is asked");

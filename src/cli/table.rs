@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_and_numbers_stand_to_the_right() {
+    fn columns_are_aligned_and_numbers_right_aligned() {
         let mut table = TextTable::new(&["resource", "records"]).right(&[1]);
         table.row(["campaigns", "7"]);
         table.row(["qr\u{1b}", "1,200"]);

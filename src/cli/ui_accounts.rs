@@ -77,7 +77,7 @@ impl VaultAccounts {
 
     /// The status of the account. The vault is read again only if it changed or the cached status
     /// is too old.
-    fn look(&self, account: &AccountConfig) -> AccountStatus {
+    fn read_status(&self, account: &AccountConfig) -> AccountStatus {
         let (stamp, now) = (stamp(&account.vault), self.clock.now());
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = |seen: &&CachedStatus| {
@@ -99,11 +99,11 @@ impl VaultAccounts {
 
 impl Accounts for VaultAccounts {
     fn account_statuses(&self) -> Vec<AccountStatus> {
-        self.accounts.iter().map(|account| self.look(account)).collect()
+        self.accounts.iter().map(|account| self.read_status(account)).collect()
     }
 
     fn account_status(&self, name: &str) -> Option<AccountStatus> {
-        self.accounts.iter().find(|account| account.name == name).map(|it| self.look(it))
+        self.accounts.iter().find(|account| account.name == name).map(|it| self.read_status(it))
     }
 
     fn vault(&self, name: &str) -> Option<PathBuf> {

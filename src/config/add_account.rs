@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_existing_account_is_never_replaced() {
+    fn an_existing_account_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::at(folder.path());
         add_account(&home, &main_account()).unwrap();

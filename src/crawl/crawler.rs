@@ -89,7 +89,7 @@ impl Crawler<'_> {
 
     /// Records how the service divides a list into pages. Of several lists of a resource, the most
     /// expensive one counts.
-    pub fn note_paging(&mut self, resource: Resource, pages: &[proof::PageEvidence]) {
+    pub fn record_paging(&mut self, resource: Resource, pages: &[proof::PageEvidence]) {
         if let Some(paging) = proof::paging(pages) {
             let worst = self.paging.entry(resource).or_insert(paging);
             worst.size = worst.size.min(paging.size);
@@ -110,7 +110,7 @@ impl Crawler<'_> {
     }
 
     pub fn usage(&self) -> RequestUsage {
-        self.before.plus(spent(self.client))
+        self.before.plus(usage_of(self.client))
     }
 
     pub fn problem(&mut self, problem: &RecordProblem) {
@@ -123,7 +123,7 @@ impl Crawler<'_> {
 
 /// The cost of the requests of `client`.
 #[must_use]
-pub fn spent(client: &Client) -> RequestUsage {
+pub fn usage_of(client: &Client) -> RequestUsage {
     let counters = client.counters();
     RequestUsage {
         requests: counters.requests,

@@ -25,7 +25,7 @@ use crate::vault::write::{CrawledPage, WriteResult};
 const SIZES: &[u64] = &[1000, 500, 100, 50, 10];
 
 /// In each snapshot whose number is a multiple of this, large pages are tried again.
-const FORGIVE_AFTER: i64 = 10;
+const LARGE_PAGE_INTERVAL: i64 = 10;
 
 /// Maximum number of readings until a list is proven.
 const ATTEMPTS: u32 = 4;
@@ -150,8 +150,8 @@ pub(super) struct ListingReader<'c, 'a> {
 }
 
 /// Maximum number of records and bytes of one list without a configured limit.
-const MOST_RECORDS: u64 = 5_000_000;
-const MOST_BYTES: u64 = 4_000_000_000;
+const MAX_RECORDS: u64 = 5_000_000;
+const MAX_BYTES: u64 = 4_000_000_000;
 
 /// A received page, before it is stored.
 struct FetchedPage {
@@ -180,7 +180,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         // What was too much once may have been a bad hour: now and then it is
         // tried again.
         let learned = crawler.vault.learned_page_size(resource)?;
-        let learned = learned.filter(|_| crawler.snapshot.0 % FORGIVE_AFTER != 0);
+        let learned = learned.filter(|_| crawler.snapshot.0 % LARGE_PAGE_INTERVAL != 0);
         let size = learned.unwrap_or(SIZES[0]);
         if learned.is_some() {
             tracing::debug!("{path}: pages of {size}, which worked before");
@@ -201,7 +201,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             lost: false,
         };
         let (ended, gone) = listing.until_proven()?;
-        listing.crawler.note_paging(resource, &listing.pages);
+        listing.crawler.record_paging(resource, &listing.pages);
         if listing.lost && !gone.is_empty() {
             listing.crawler.confirm()?;
         }
@@ -211,7 +211,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
 
     /// Stores the ending together with the proven removals.
     fn end(&mut self, ended: &ListingResult, gone: &[i64]) -> Result<(), CrawlError> {
-        let note = self.noted(Some(ended.clone()));
+        let note = self.progress_json(Some(ended.clone()));
         let whole = self.parent.is_none();
         self.crawler.vault.end_listing(&ListingEnd {
             snapshot: self.crawler.snapshot,
@@ -233,7 +233,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             if let Some(why) = self.pages(head.take())? {
                 return Ok((ListingResult::new(ReadState::Failed, Some(why)), Vec::new()));
             }
-            let again = if self.pages.len() > 1 { Some(self.first_again()?) } else { None };
+            let again = if self.pages.len() > 1 { Some(self.reread_first_page()?) } else { None };
             let proof = again.as_ref().map(|(evidence, _)| evidence);
             let unproven = match self.stable(proof) {
                 Ok(()) => match self.missing()? {
@@ -264,7 +264,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
 
     fn stable(&self, again: Option<&PageEvidence>) -> Result<(), String> {
         proof::stable(&self.pages, again)?;
-        self.tail.as_ref().map_or(Ok(()), |tail| proof::same_tail(&self.pages, tail))
+        self.tail.as_ref().map_or(Ok(()), |tail| proof::check_tail(&self.pages, tail))
     }
 
     /// The ending of a proven listing: complete, unless some records could not be stored.
@@ -293,7 +293,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         }
         let Some(last) = self.pages.last().cloned() else { return Ok(()) };
         self.size = last.limit;
-        let (evidence, _) = self.look(last.page)?;
+        let (evidence, _) = self.reread_page(last.page)?;
         if evidence.ids == last.ids {
             tracing::debug!("{}: goes on after page {}", self.path, last.page);
             return Ok(());
@@ -308,23 +308,23 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         self.seen.clear();
         self.bytes = 0;
         self.problems.clear();
-        self.note(None, true)
+        self.save(None, true)
     }
 
-    fn note(&mut self, ended: Option<ListingResult>, restart: bool) -> Result<(), CrawlError> {
-        let note = self.noted(ended);
+    fn save(&mut self, ended: Option<ListingResult>, restart: bool) -> Result<(), CrawlError> {
+        let note = self.progress_json(ended);
         self.crawler.vault.note_listing(self.resource, self.parent, &note, restart)?;
         Ok(())
     }
 
-    fn noted(&self, ended: Option<ListingResult>) -> String {
+    fn progress_json(&self, ended: Option<ListingResult>) -> String {
         let note = ListingProgress { attempt: self.attempt, ended, tail: self.tail.clone() };
         serde_json::to_string(&note).unwrap_or_default()
     }
 
     /// Reads and stores the remaining pages. Returns a message if the list exceeds its limits.
     fn pages(&mut self, mut head: Option<FetchedPage>) -> Result<Option<String>, CrawlError> {
-        while proof::wants_more(&self.pages) {
+        while proof::needs_next_page(&self.pages) {
             self.read_ahead()?;
             let fetched = match head.take() {
                 Some(fetched) => fetched,
@@ -334,7 +334,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             if !self.store(&fetched)? {
                 break;
             }
-            if let Some(why) = self.too_long().filter(|_| proof::wants_more(&self.pages)) {
+            if let Some(why) = self.too_long().filter(|_| proof::needs_next_page(&self.pages)) {
                 return Ok(Some(why));
             }
         }
@@ -345,8 +345,8 @@ impl<'c, 'a> ListingReader<'c, 'a> {
     fn too_long(&self) -> Option<String> {
         let limits = self.crawler.client.limits();
         let (records, bytes) = (self.done(), self.bytes);
-        let most_records = limits.max_records.unwrap_or(MOST_RECORDS);
-        let most_bytes = limits.max_bytes.unwrap_or(MOST_BYTES);
+        let most_records = limits.max_records.unwrap_or(MAX_RECORDS);
+        let most_bytes = limits.max_bytes.unwrap_or(MAX_BYTES);
         let (what, key) = if records >= most_records {
             (format!("{most_records} records"), "max_records")
         } else if bytes >= most_bytes {
@@ -362,10 +362,10 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         if self.tail.is_some() {
             return Ok(());
         }
-        let Some(last) = proof::wants_tail(&self.pages) else { return Ok(()) };
-        let (evidence, _) = self.look(last)?;
+        let Some(last) = proof::needs_tail_first(&self.pages) else { return Ok(()) };
+        let (evidence, _) = self.reread_page(last)?;
         self.tail = Some(evidence);
-        self.note(None, false)
+        self.save(None, false)
     }
 
     /// The next page's number at the present size.
@@ -399,7 +399,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
                 }
                 Err(error) => error,
             };
-            let Some(smaller) = smaller.filter(|_| self.asks_too_much(&error)) else {
+            let Some(smaller) = smaller.filter(|_| self.may_page_be_too_large(&error)) else {
                 return Err(error.into());
             };
             let (path, why) = (&self.path, Escaped(&error));
@@ -424,7 +424,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
 
     /// Whether a smaller page may succeed where this one failed: the service failed on it, or
     /// refused the very first page.
-    fn asks_too_much(&self, error: &ApiError) -> bool {
+    fn may_page_be_too_large(&self, error: &ApiError) -> bool {
         let refused = matches!(error.kind, ApiErrorKind::Refused { .. });
         error.is_overload() || (refused && self.pages.is_empty())
     }
@@ -493,7 +493,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
     }
 
     /// Reads page `number` again as evidence, without storing it.
-    fn look(&mut self, number: u64) -> Result<(PageEvidence, FetchedPage), CrawlError> {
+    fn reread_page(&mut self, number: u64) -> Result<(PageEvidence, FetchedPage), CrawlError> {
         let fetched = self.get(number, None)?;
         let page = self.open(&fetched)?;
         let keys: Vec<_> = page
@@ -506,17 +506,17 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         Ok((evidence, fetched))
     }
 
-    fn first_again(&mut self) -> Result<(PageEvidence, FetchedPage), CrawlError> {
+    fn reread_first_page(&mut self) -> Result<(PageEvidence, FetchedPage), CrawlError> {
         if let Some(first) = self.pages.first() {
             self.size = first.limit;
         }
-        self.look(1)
+        self.reread_page(1)
     }
 
     /// The row numbers of versions that the listing proves to be removed; or the reason against the
     /// proof.
     fn missing(&mut self) -> Result<Result<Vec<i64>, String>, CrawlError> {
-        if let Some(size) = proof::wants_other_edges(&self.pages)
+        if let Some(size) = proof::needs_other_edges(&self.pages)
             && !self.shows_the_same_at(size)?
         {
             return Ok(Err("other pages do not show the same records".to_owned()));
@@ -525,7 +525,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             // One of the unreadable records may be one that seems to be gone.
             return Ok(Ok(Vec::new()));
         }
-        let mut unclear = proof::wants_second(&self.pages, self.tail.as_ref());
+        let mut unclear = proof::needs_second_listing(&self.pages, self.tail.as_ref());
         let shown = self.crawler.vault.record_count(self.crawler.snapshot, self.resource)?;
         if self.parent.is_none() && shown == proof::distinct(&self.pages) && !unclear {
             // Every record that the snapshot shows was seen.
@@ -549,7 +549,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         for at in edges {
             let page = self.pages[at].clone();
             self.size = page.limit;
-            let (again, _) = self.look(page.page)?;
+            let (again, _) = self.reread_page(page.page)?;
             if again.ids != page.ids || again.result != page.result {
                 return Ok(Err(format!("page {} changed meanwhile", page.page)));
             }

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use account::{AccountAnswer, request_account, verify_account};
-pub use crawler::{CrawlReport, StatisticsReport, spent};
+pub use crawler::{CrawlReport, StatisticsReport, usage_of};
 pub use error::CrawlError;
 pub use observe::{ObservationScope, ServiceLink, Unread, observe, require_complete, unread};
 pub use options::{CrawlOptions, StatisticsMode, with_parents};
@@ -128,7 +128,7 @@ impl Crawler<'_> {
         Ok(CrawlReport {
             snapshot,
             resumed,
-            usage: spent(self.client),
+            usage: usage_of(self.client),
             stats,
             confirmed: self.confirmed,
             problems: std::mem::take(&mut self.problems),
@@ -144,7 +144,7 @@ impl Crawler<'_> {
         let decoded = answer.record(self.client)?;
         let identity = identity(&decoded, &self.options.service);
         self.vault.claim(&identity, self.options.service_moved)?;
-        let resumed = self.take_up()?;
+        let resumed = self.continue_or_begin()?;
         self.progress.event(&Event::Snapshot { number: self.snapshot.0, resumed });
         if self.options.scope.contains(&Resource::Account) {
             self.store_account(&decoded)?;
@@ -152,7 +152,7 @@ impl Crawler<'_> {
         Ok(resumed)
     }
 
-    fn take_up(&mut self) -> Result<bool, CrawlError> {
+    fn continue_or_begin(&mut self) -> Result<bool, CrawlError> {
         let now = self.clock.now();
         if let Some((running, scope)) = self.vault.running()? {
             // A clock that was set back must not make it young for ever.

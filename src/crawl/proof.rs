@@ -155,12 +155,12 @@ fn order(keys: &[RecordKey]) -> ListOrder {
             (RecordKey::Id(_), RecordKey::Id(_)) => ListOrder::Any,
             _ => ListOrder::Mixed,
         };
-        found = together(found, step);
+        found = combine(found, step);
     }
     found
 }
 
-fn together(one: ListOrder, other: ListOrder) -> ListOrder {
+fn combine(one: ListOrder, other: ListOrder) -> ListOrder {
     match (one, other) {
         (ListOrder::Any, order) | (order, ListOrder::Any) => order,
         (one, other) if one == other => one,
@@ -191,7 +191,7 @@ pub fn paging(pages: &[PageEvidence]) -> Option<Paging> {
 
 /// Whether another page must be read after these.
 #[must_use]
-pub fn wants_more(pages: &[PageEvidence]) -> bool {
+pub fn needs_next_page(pages: &[PageEvidence]) -> bool {
     let Some(last) = pages.last() else { return true };
     // A page that is empty or shows nothing new, or that is not the one asked
     // for, is a contradiction and not a reason to go on.
@@ -220,7 +220,7 @@ pub fn total(pages: &[PageEvidence]) -> Option<u64> {
     let first = pages.first()?;
     let result = first.result?;
     // On the first of several pages, `result` may be the page's own count.
-    let whole = pages.len() == 1 && !wants_more(pages);
+    let whole = pages.len() == 1 && !needs_next_page(pages);
     (result > first.count || (whole && result == first.count)).then_some(result)
 }
 
@@ -234,7 +234,7 @@ pub fn distinct(pages: &[PageEvidence]) -> u64 {
 /// that moves over the edge of two inner pages while they are read also shifts the last page, so
 /// the same last page before and after proves them all.
 #[must_use]
-pub fn wants_tail(pages: &[PageEvidence]) -> Option<u64> {
+pub fn needs_tail_first(pages: &[PageEvidence]) -> Option<u64> {
     let [first] = pages else { return None };
     first.maxpage.filter(|maxpage| *maxpage > 2 && first.count > 0 && total(pages).is_none())
 }
@@ -243,7 +243,7 @@ pub fn wants_tail(pages: &[PageEvidence]) -> Option<u64> {
 ///
 /// # Errors
 /// What changed, in words.
-pub fn same_tail(pages: &[PageEvidence], tail: &PageEvidence) -> Result<(), String> {
+pub fn check_tail(pages: &[PageEvidence], tail: &PageEvidence) -> Result<(), String> {
     match pages.last() {
         Some(last) if (last.page, last.limit) != (tail.page, tail.limit) => {
             Err("the number of pages changed".into())
@@ -256,7 +256,7 @@ pub fn same_tail(pages: &[PageEvidence], tail: &PageEvidence) -> Result<(), Stri
 /// Whether only a second listing can prove that no record was missed: neither the number of records
 /// nor the last page is known.
 #[must_use]
-pub fn wants_second(pages: &[PageEvidence], tail: Option<&PageEvidence>) -> bool {
+pub fn needs_second_listing(pages: &[PageEvidence], tail: Option<&PageEvidence>) -> bool {
     pages.len() > 2 && tail.is_none() && total(pages).is_none()
 }
 
@@ -265,7 +265,7 @@ pub fn wants_second(pages: &[PageEvidence], tail: Option<&PageEvidence>) -> bool
 /// so that another record is on no page. Only in the first case do pages with other edges show the
 /// same records.
 #[must_use]
-pub fn wants_other_edges(pages: &[PageEvidence]) -> Option<u64> {
+pub fn needs_other_edges(pages: &[PageEvidence]) -> Option<u64> {
     let full = page_size(pages)?;
     pages.iter().any(|page| page.cross_page_repeats > 0).then(|| (full - 1).max(1))
 }
@@ -350,7 +350,7 @@ pub fn gone(pages: &[PageEvidence], key: &RecordKey) -> RemovedRecords {
         return RemovedRecords::Proven;
     }
     let RecordKey::Id(id) = key else { return RemovedRecords::Unclear };
-    let order = whole_order(pages);
+    let order = order_of_pages(pages);
     let before = |edge: i64| match order {
         ListOrder::Descending => edge > *id,
         _ => edge < *id,
@@ -374,10 +374,10 @@ pub fn gone(pages: &[PageEvidence], key: &RecordKey) -> RemovedRecords {
     RemovedRecords::Unclear
 }
 
-fn whole_order(pages: &[PageEvidence]) -> ListOrder {
+fn order_of_pages(pages: &[PageEvidence]) -> ListOrder {
     let mut order = ListOrder::Any;
     for (at, page) in pages.iter().enumerate() {
-        order = together(order, page.order);
+        order = combine(order, page.order);
         let next = pages.get(at + 1).and_then(|next| next.first);
         if let Some((last, next)) = page.last.zip(next) {
             let step = match last.cmp(&next) {
@@ -385,7 +385,7 @@ fn whole_order(pages: &[PageEvidence]) -> ListOrder {
                 std::cmp::Ordering::Equal => ListOrder::Any,
                 std::cmp::Ordering::Greater => ListOrder::Descending,
             };
-            order = together(order, step);
+            order = combine(order, step);
         }
     }
     order
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_held_still_is_stable() {
+    fn an_unchanged_list_is_stable() {
         let all = pages(&[9, 8, 7, 6, 5], 2);
         assert_eq!(stable(&all, Some(&all[0])), Ok(()));
         assert_eq!(stable(&pages(&[1, 2], 5), None), Ok(()));
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_moved_is_noticed() {
+    fn every_moved_record_is_noticed() {
         let all = pages(&[9, 8, 7, 6, 5], 2);
         let damage: [fn(&mut Vec<PageEvidence>); 5] = [
             |it| it[1].currentpage = Some(1),
@@ -442,13 +442,13 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_on_another_page_needs_other_edges_and_one_on_its_own_page_does_not() {
+    fn a_duplicate_on_another_page_needs_other_edges_and_one_on_the_same_page_does_not() {
         let mut all = pages(&[9, 8, 8, 7, 6], 2);
-        assert_eq!(wants_other_edges(&all), None);
+        assert_eq!(needs_other_edges(&all), None);
         (all[1].repeats, all[1].cross_page_repeats) = (1, 1);
-        assert_eq!(wants_other_edges(&all), Some(1));
+        assert_eq!(needs_other_edges(&all), Some(1));
         assert_eq!(stable(&all, Some(&all[0])), Ok(()));
-        assert_eq!(whole_order(&all), ListOrder::Descending);
+        assert_eq!(order_of_pages(&all), ListOrder::Descending);
         // The service counts its records, or the lines of its list.
         all.iter_mut().for_each(|page| page.result = Some(4));
         assert_eq!(stable(&all, Some(&all[0])), Ok(()));
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_missing_inside_a_page_is_gone_and_one_at_an_edge_is_not_yet() {
+    fn a_record_missing_inside_a_page_is_removed_and_one_at_an_edge_is_not() {
         for ids in [[20, 18, 16, 12, 10, 8], [8, 10, 12, 16, 18, 20]] {
             let all = pages(&ids, 3);
             let inside = if ids[0] == 20 { 17 } else { 11 };
@@ -469,11 +469,11 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_where_the_service_says_and_where_it_contradicts_itself() {
+    fn the_list_ends_at_the_reported_page_or_at_a_contradiction() {
         let more = |change: fn(&mut PageEvidence)| {
             let mut first = pages(&[1, 2, 3, 4], 2).remove(0);
             change(&mut first);
-            wants_more(&[first])
+            needs_next_page(&[first])
         };
         assert!(more(|_| {}));
         assert!(more(|it| (it.maxpage, it.perpage, it.nextpage) = (None, None, Some(2))));
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn without_order_or_total_only_a_second_listing_can_tell() {
+    fn a_list_without_order_or_total_needs_a_second_listing() {
         assert_eq!(gone(&pages(&[3, 9, 1, 7], 2), &RecordKey::Id(5)), RemovedRecords::Unclear);
         let mut untold = pages(&[1, 2, 3], 5);
         untold[0].result = None;
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn the_count_of_a_page_is_not_taken_for_a_total() {
+    fn the_count_of_a_page_is_not_a_total() {
         let mut counted = pages(&[1, 2, 3, 4, 5], 2);
         for page in &mut counted {
             page.result = Some(page.count);

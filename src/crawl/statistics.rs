@@ -11,7 +11,7 @@ use crate::vault::snapshot::ReadState;
 use crate::vault::statistics::{DueStatistics, StoredStatistics};
 
 /// Number of codes without statistics, and none with, after which no more are requested.
-const NONE_OFFERED: u64 = 3;
+const MAX_MISSING: u64 = 3;
 
 impl Crawler<'_> {
     /// Fetches the statistics that are needed, those fetched longest ago first, within the budget.
@@ -49,7 +49,7 @@ impl Crawler<'_> {
                 Err(error) => return Err(error),
             }
             let done = summary.fetched + summary.failed;
-            if unknown >= NONE_OFFERED && done == 0 {
+            if unknown >= MAX_MISSING && done == 0 {
                 let text = "the service does not offer the statistics of QR codes";
                 self.progress.event(&Event::Warning { text });
                 summary.left = total;
@@ -59,7 +59,7 @@ impl Crawler<'_> {
             self.progress.event(&Event::Records { resource, done, total: Some(budget) });
         }
         if let Some(failure) = first_failure {
-            self.lacking(summary.failed, &failure)?;
+            self.mark_incomplete(summary.failed, &failure)?;
         }
         Ok(summary)
     }
@@ -99,7 +99,7 @@ impl Crawler<'_> {
     }
 
     /// Records in the snapshot that statistics are missing.
-    fn lacking(&mut self, failed: u64, first: &str) -> Result<(), CrawlError> {
+    fn mark_incomplete(&mut self, failed: u64, first: &str) -> Result<(), CrawlError> {
         let snapshot = self.vault.snapshot(self.snapshot)?;
         let outcome = snapshot.outcome(Resource::QrCodes);
         let state = outcome.map_or(ReadState::Failed, |outcome| outcome.state);

@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::config::{AccountConfig, AlertSettings, SecretKind};
 use crate::health::alert_message::{SIGNATURE, document, sentence, signature};
 use crate::health::pending_alerts::{AlertChannel, PendingAlert};
-use crate::ops::account_session::trust;
+use crate::ops::account_session::trusted_certificates;
 use crate::process::{self, ProcessError, ProcessInput};
 
 /// Time limit of an alert command.
@@ -62,7 +62,7 @@ pub fn deliver(
                 }
             };
             let headers: Vec<_> = signed.iter().map(|it| (SIGNATURE, it.as_str())).collect();
-            let trust = trust(None).map_err(|failure| failure.message)?;
+            let trust = trusted_certificates(None).map_err(|failure| failure.message)?;
             post_message(hook, Some(body.as_bytes()), &headers, trust.as_ref())
                 .map_err(|why| format!("cannot deliver the alert to the webhook: {why}"))
         }
@@ -105,7 +105,7 @@ fn command(words: &[String], input: &ProcessInput<'_>, clock: &dyn Clock) -> Res
 /// A message for the log.
 pub fn heartbeat(account: &AccountConfig) -> Result<(), String> {
     let Some(hook) = &account.settings.heartbeat else { return Ok(()) };
-    let trust = trust(None).map_err(|failure| failure.message)?;
+    let trust = trusted_certificates(None).map_err(|failure| failure.message)?;
     post_message(hook, None, &[], trust.as_ref())
         .map_err(|why| format!("cannot deliver the heartbeat: {why}"))
 }

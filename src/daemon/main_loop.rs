@@ -159,7 +159,7 @@ impl DaemonLoop {
                 tell(DaemonEvent::Status(now_status.clone()));
                 status = now_status;
             }
-            self.waker.wait(self.rest(soonest));
+            self.waker.wait(self.wait_time(soonest));
         }
         if once && !self.clock.interrupted() {
             // Backups of accounts that were not due may have become too old.
@@ -170,7 +170,7 @@ impl DaemonLoop {
     }
 
     /// How long the loop may wait, if the next account is due at `soonest`.
-    fn rest(&self, soonest: Option<Timestamp>) -> Duration {
+    fn wait_time(&self, soonest: Option<Timestamp>) -> Duration {
         let full = self.state.working() >= self.workers;
         match soonest.map(|soonest| soonest.since(self.clock.now())) {
             Some(left) if left.is_zero() && !full => SHORT,
@@ -213,7 +213,7 @@ impl DaemonLoop {
                     // The account must be scheduled again.
                     daemon.state.finish_job(&job, &mut |_, _| {});
                 }
-                daemon.state.forget_gone(&job.scheduled.account);
+                daemon.state.remove_unconfigured(&job.scheduled.account);
             }
             daemon.waker.wake();
         });
@@ -228,7 +228,7 @@ impl DaemonLoop {
         let worker = &self.worker;
         let attempt = catch_unwind(AssertUnwindSafe(|| worker.back_up(account)))
             .unwrap_or_else(|panic| panicked_attempt(job, self.clock.now(), &*panic));
-        if self.state.has_given_up() {
+        if self.state.has_abandoned() {
             return;
         }
         report(account, &attempt);
@@ -347,7 +347,7 @@ impl DaemonLoop {
             }
             self.waker.wait(left.min(SHORT));
         }
-        for job in self.state.give_up() {
+        for job in self.state.abandon_running() {
             let message = "the program ended during a request";
             let attempt = BackupAttempt {
                 outcome: AttemptOutcome::Stopped,

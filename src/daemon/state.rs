@@ -34,7 +34,7 @@ struct SharedState {
     /// Number of reserved worker threads.
     working: usize,
     stopping: bool,
-    given_up: bool,
+    abandoned: bool,
     /// With `--once`: the accounts that are still to be backed up.
     once: Option<Vec<String>>,
 }
@@ -303,7 +303,7 @@ impl DaemonState {
     }
 
     /// Removes an account that left the configuration during its backup.
-    pub fn forget_gone(&self, account: &str) {
+    pub fn remove_unconfigured(&self, account: &str) {
         let mut state = self.state();
         let running = state
             .accounts
@@ -457,9 +457,9 @@ impl DaemonState {
 
     /// Abandons the running backups and returns them. Their results will be ignored.
     #[must_use]
-    pub fn give_up(&self) -> Vec<BackupJob> {
+    pub fn abandon_running(&self) -> Vec<BackupJob> {
         let mut state = self.state();
-        state.given_up = true;
+        state.abandoned = true;
         let jobs = state.accounts.values_mut().filter_map(|account_state| {
             let started = account_state.running.take()?;
             (!account_state.is_recorded)
@@ -477,8 +477,8 @@ impl DaemonState {
 
     /// Whether running backups were abandoned.
     #[must_use]
-    pub fn has_given_up(&self) -> bool {
-        self.state().given_up
+    pub fn has_abandoned(&self) -> bool {
+        self.state().abandoned
     }
 }
 

@@ -21,7 +21,7 @@ use crate::health::scheduled_account::ScheduledAccount;
 use crate::health::{alert_message, pending_alerts};
 use crate::model::SnapshotId;
 use crate::ops::account_session::SessionLimits;
-use crate::ops::backup::{BackupRequest, mirror};
+use crate::ops::backup::{BackupRequest, run_backup};
 use crate::ops::backup_attempts::{attempt_of_error, attempt_of_snapshot};
 use crate::ops::post_backup::post_backup;
 use crate::ops::status::scheduled_accounts;
@@ -102,7 +102,7 @@ impl DaemonWorker {
     }
 
     /// Makes a backup. `spent` gets its request counts, also after an error.
-    fn mirror(
+    fn run_backup(
         &self,
         account: &AccountConfig,
         log: &Arc<LogProgress>,
@@ -112,7 +112,7 @@ impl DaemonWorker {
         let limits = SessionLimits { lock_timeout: Some(lock_timeout), ..SessionLimits::default() };
         let request = BackupRequest { limits, ..BackupRequest::new("daemon", account) };
         let progress: Arc<dyn Progress + Send + Sync> = Arc::clone(log) as _;
-        let (summary, vault) = mirror(&self.env, &request, &progress, spent)?;
+        let (summary, vault) = run_backup(&self.env, &request, &progress, spent)?;
         vault.checkpoint()?;
         Ok(summary.snapshot)
     }
@@ -160,7 +160,7 @@ impl Worker for DaemonWorker {
         let found = self.account(account).ok_or_else(|| {
             OpError::new(OpErrorKind::Account, "the account is no longer configured")
         });
-        let mirrored = found.and_then(|account| self.mirror(&account, &log, &mut spent));
+        let mirrored = found.and_then(|account| self.run_backup(&account, &log, &mut spent));
         let ended = self.env.clock.now();
         let failure = match mirrored {
             Ok(snapshot) => {

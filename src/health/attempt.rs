@@ -138,7 +138,7 @@ named! {
         /// Another process has held the account's lock for an hour.
         Locked = "locked",
         /// Work after the backup (retention, export, copy) failed.
-        After = "after",
+        PostBackup = "after",
         /// A run has writes whose outcome is not known.
         Unknown = "unknown",
     }

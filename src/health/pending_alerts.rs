@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_accounts_wait_for_a_dead_host_once() {
+    fn a_dead_host_is_waited_for_once_for_a_thousand_accounts() {
         let (breaker, clock) = (CircuitBreaker::default(), SimulatedClock::new(Timestamp(0)));
         let dead = || {
             clock.sleep(Duration::from_secs(30));

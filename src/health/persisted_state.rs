@@ -15,7 +15,7 @@ use crate::health::pending_alerts::PendingAlert;
 use crate::schedule::due_queue::QueueHistory;
 
 /// The most attempts that are kept in memory until they are written.
-const MOST_PENDING: usize = 100;
+const MAX_PENDING: usize = 100;
 
 /// The newest attempts, if they could not start because another process holds the account's lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ impl PersistedState {
     /// is so.
     pub fn add(&mut self, attempt: &BackupAttempt) {
         // Bounds the memory while the disk is full.
-        if self.pending.len() >= MOST_PENDING {
+        if self.pending.len() >= MAX_PENDING {
             self.pending.remove(0);
         }
         self.pending.push(attempt.clone());

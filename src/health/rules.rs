@@ -114,7 +114,7 @@ fn evaluate_kind(
         ProblemKind::Emptied => emptied(facts, account),
         ProblemKind::Old => old(facts, account, now),
         ProblemKind::Locked => locked(facts, account, now),
-        ProblemKind::After => after(facts),
+        ProblemKind::PostBackup => after(facts),
         ProblemKind::Unknown => unknown(facts, account),
     }
 }
@@ -482,7 +482,7 @@ mod tests {
         let with = |after| HealthFacts { after, ..facts(Some(&good)) };
         let rules = CountOrPercent::default();
         let (open, news) = evaluate(&[], &with(Some(&failures)), rules, "main", Timestamp(0));
-        assert_eq!(news[0].kind, ProblemKind::After);
+        assert_eq!(news[0].kind, ProblemKind::PostBackup);
         let (open, _) = evaluate(&open, &with(None), rules, "main", Timestamp(0));
         assert_eq!(open.len(), 1);
         let (open, news) = evaluate(&open, &with(Some(&[])), rules, "main", Timestamp(0));

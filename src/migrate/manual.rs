@@ -100,7 +100,7 @@ pub const STATISTICS: &str = "scans and statistics stay in the old account; its 
 pub const PRINTED: &str = "printed codes open the old service; keep the old account until they are \
     replaced";
 /// Names and design of QR codes.
-pub const LOOKS: &str = "the API cannot set names of codes, and no list shows their colours and \
+pub const CODE_DESIGN: &str = "the API cannot set names of codes, and no list shows their colours and \
     logos; those that linkvault sent or --qr-data has are moved, set the others by hand";
 /// A QR code that opens the link of the old code.
 pub const OLD_LINK: &str = "its content is not known; the new code opens the link of the old code, \

@@ -27,7 +27,7 @@ pub struct MigrationPlan {
     here: IdMap,
     /// For each step number, the id in the source of the record that it is about.
     olds: BTreeMap<u32, String>,
-    kept_back: BTreeMap<Resource, u64>,
+    excluded: BTreeMap<Resource, u64>,
     not_asked: Vec<Resource>,
 }
 
@@ -42,7 +42,7 @@ impl MigrationPlan {
         current: CurrentState<'_>,
         policy: &Policy,
     ) -> Result<Self, PlanProblems> {
-        let MappedRecords { desired, mut manual, kept_back, not_asked, old_links, .. } = mapped;
+        let MappedRecords { desired, mut manual, excluded, not_asked, old_links, .. } = mapped;
         let mut plan = plan(&desired, current, None, policy)?;
         for it in &mut plan.unsupported {
             it.key = with_old_link(it.resource, &it.key, &old_links);
@@ -60,7 +60,7 @@ impl MigrationPlan {
         manual.retain(|it| !is_done(it, &here));
         let olds = SourceIds::new(&plan, &here, &old_links);
         let olds = plan.steps.iter().filter_map(|it| Some((it.step, olds.of(it)?))).collect();
-        Ok(Self { desired, manual, unseen, plan, here, olds, kept_back, not_asked })
+        Ok(Self { desired, manual, unseen, plan, here, olds, excluded, not_asked })
     }
 
     /// The report if every step succeeds.
@@ -93,7 +93,7 @@ impl MigrationPlan {
         for it in &mut report.failed {
             it.id = self.olds.get(&it.step).cloned();
         }
-        report.kept_back.clone_from(&self.kept_back);
+        report.excluded.clone_from(&self.excluded);
         report.unseen.clone_from(&self.unseen);
         report.not_asked.clone_from(&self.not_asked);
         report

@@ -48,7 +48,7 @@ pub struct MappedRecords {
     /// Tasks that the user must do by hand.
     pub manual: Vec<ManualTask>,
     /// Number of records that filters exclude, with those that belong to excluded records.
-    pub kept_back: BTreeMap<Resource, u64>,
+    pub excluded: BTreeMap<Resource, u64>,
     /// Resources that the options exclude.
     pub not_asked: Vec<Resource>,
     /// Ids of short links in the source, by their ids in the target.
@@ -143,7 +143,7 @@ impl RecordMapper<'_> {
     fn resource(&mut self, resource: Resource, records: &SourceRecords) {
         let asked = self.options.which.contains(&resource);
         if asked && !records.is_empty() {
-            self.about_all(resource);
+            self.add_general_tasks(resource);
         }
         if asked && can_move(resource) {
             self.out.desired.resources.entry(resource).or_default();
@@ -154,7 +154,7 @@ impl RecordMapper<'_> {
             if !self.used.admit(self.options, resource, key, fields) {
                 self.excluded.insert((resource, id));
                 if asked {
-                    self.keep_back(resource);
+                    self.count_excluded(resource);
                 }
                 continue;
             }
@@ -170,11 +170,11 @@ impl RecordMapper<'_> {
         }
     }
 
-    fn about_all(&mut self, resource: Resource) {
+    fn add_general_tasks(&mut self, resource: Resource) {
         let about: &[&str] = match resource {
             Resource::Account => &[manual::ACCOUNT],
             Resource::Campaigns => &[manual::CAMPAIGN_LINKS, manual::ADDRESSES],
-            Resource::QrCodes => &[manual::PRINTED, manual::STATISTICS, manual::LOOKS],
+            Resource::QrCodes => &[manual::PRINTED, manual::STATISTICS, manual::CODE_DESIGN],
             _ => &[],
         };
         self.out.manual.extend(about.iter().map(|reason| ManualTask::of_all(resource, reason)));
@@ -277,7 +277,7 @@ impl RecordMapper<'_> {
         let RecordKey::Item { channel, kind, id } = known.key else { return };
         let code_stays = kind == "qr" && self.excluded.contains(&(Resource::QrCodes, *id));
         if code_stays || self.excluded.contains(&(Resource::Channels, *channel)) {
-            return self.keep_back(Resource::ChannelItems);
+            return self.count_excluded(Resource::ChannelItems);
         }
         let channel = Some(RecordRef::Id(*channel));
         match (kind.as_str(), self.options.links.get(id)) {
@@ -314,8 +314,8 @@ impl RecordMapper<'_> {
         }
     }
 
-    fn keep_back(&mut self, resource: Resource) {
-        *self.out.kept_back.entry(resource).or_default() += 1;
+    fn count_excluded(&mut self, resource: Resource) {
+        *self.out.excluded.entry(resource).or_default() += 1;
     }
 
     fn add_desired(&mut self, known: KnownRecord<'_>, channel: Option<RecordRef>, id: i64) {

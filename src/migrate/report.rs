@@ -76,7 +76,7 @@ pub struct MigrationReport {
     /// Steps that were not done.
     pub failed: Vec<FailedRecord>,
     /// Number of records that filters exclude.
-    pub kept_back: BTreeMap<Resource, u64>,
+    pub excluded: BTreeMap<Resource, u64>,
     /// Resources that the options exclude.
     pub not_asked: Vec<Resource>,
     /// Records that exist in the target and whose content cannot be compared.
@@ -170,7 +170,7 @@ impl MigrationReport {
             let reason = format!("`{}` was changed in {} and is kept", it.field, self.to);
             add(it.resource, reason, Some(&it.id.to_string()));
         }
-        for (resource, count) in &self.kept_back {
+        for (resource, count) in &self.excluded {
             add(*resource, format!("{count} not compared: excluded by --where"), None);
         }
         for resource in &self.not_asked {
@@ -293,11 +293,11 @@ impl MigrationReport {
     }
 
     fn left_out(&self, out: &mut impl Write) -> fmt::Result {
-        if self.kept_back.is_empty() && self.not_asked.is_empty() {
+        if self.excluded.is_empty() && self.not_asked.is_empty() {
             return Ok(());
         }
         writeln!(out, "## Excluded by options\n")?;
-        for (resource, count) in &self.kept_back {
+        for (resource, count) in &self.excluded {
             let name = escaped(resource.name());
             writeln!(
                 out,

@@ -152,7 +152,7 @@ fn items_and_links_of_an_excluded_record_are_excluded() {
     assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
     assert_eq!(ids(&mapped, Resource::Campaigns), [2]);
     assert!(mapped.desired.campaign_links.is_empty());
-    let kept: Vec<_> = mapped.kept_back.iter().map(|(it, count)| (it.name(), *count)).collect();
+    let kept: Vec<_> = mapped.excluded.iter().map(|(it, count)| (it.name(), *count)).collect();
     let expected = [("campaigns", 1), ("channels", 1), ("channel_items", 2), ("qr_codes", 1)];
     assert_eq!(kept, expected);
     let told = by_hand(&mapped);
@@ -166,7 +166,7 @@ fn items_and_links_of_an_excluded_record_are_excluded() {
     let mapped = map(&source(), &memory(), FROM, &options);
     assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
     assert_eq!(mapped.desired.resources.len(), 1);
-    assert_eq!((mapped.kept_back.len(), mapped.not_asked.len()), (1, 8));
+    assert_eq!((mapped.excluded.len(), mapped.not_asked.len()), (1, 8));
 }
 
 #[test]
@@ -521,7 +521,7 @@ proptest! {
             let wanted = mapped.desired.resources.get(&resource).map_or(0, |it| it.records.len());
             let left = mapped.manual.iter().filter(|it| it.not_moved && it.resource == resource);
             let left = left.filter(|it| resource != Resource::Campaigns || !it.id.contains('/'));
-            let kept = mapped.kept_back.get(&resource).map_or(0, |count| *count as usize);
+            let kept = mapped.excluded.get(&resource).map_or(0, |count| *count as usize);
             let found = wanted + left.count() + kept;
             let account = resource == Resource::Account;
             let expected = if resource == skipped || account { 0 } else { records.len() };

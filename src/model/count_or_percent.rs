@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_is_a_number_or_a_percentage() {
+    fn a_limit_is_a_number_or_a_percentage() {
         assert_eq!("12".parse(), Ok(CountOrPercent::Count(12)));
         assert_eq!(" 30 %".parse(), Ok(CountOrPercent::Percent(30.0)));
         for wrong in ["", "%", "101%", "-1", "+1", "1.5", "1.5%", "x", "99999999999999999999"] {

@@ -210,7 +210,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn flat_records_are_plain_with_any_whitespace() {
+    fn flat_records_use_the_fast_path_with_any_whitespace() {
         for raw in [
             r#"{"id":1,"link":"https:\/\/a.example\/q","name":"caf\u00e9","at":null}"#,
             "{ \"id\" : -12 ,\n\t\"public\":true , \"x\":false,\"é\":\"日本\" }\r\n",
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_left_to_the_parser() {
+    fn other_texts_are_passed_to_the_parser() {
         for raw in ["", "{", "{}", r#"{"a":1.5}"#, r#"{"a":01}"#, r#"{"a":[1]}"#, r#"{"\u0061":1}"#]
         {
             assert_eq!(plain(raw), None, "{raw}");
@@ -230,7 +230,7 @@ mod tests {
     proptest! {
         /// Valid and damaged texts similar to JSON: `plain` reads the same members as the parser.
         #[test]
-        fn plain_agrees_with_the_parser(
+        fn the_fast_path_agrees_with_the_parser(
             parts in prop::collection::vec(prop::sample::select(PARTS), 0..12), close in any::<bool>(),
         ) {
             let raw = format!("{{{}{}", parts.concat(), if close { "}" } else { "" });

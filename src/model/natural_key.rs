@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_count_unless_they_are_collapsed() {
+    fn whitespace_is_compared_unless_collapsed() {
         let fields = || json!({"name": " A  b\t"});
         assert_ne!(
             exact(Resource::Channels, fields()),

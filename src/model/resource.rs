@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_spells_verbs_by_name_and_holds_no_reads() {
+    fn a_plan_has_verbs_by_name_and_no_reads() {
         use super::super::spec::Method;
         for verb in [Verb::List, Verb::Read, Verb::Create, Verb::Update, Verb::Delete, Verb::Assign]
         {

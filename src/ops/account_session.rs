@@ -117,7 +117,7 @@ impl AccountSession {
         );
         let pacer = pacer.assuming(account.settings.limit.map(u64::from));
         let limits = limits(account, bounds);
-        let mut keep = pace.keeper();
+        let mut keep = pace.saver();
         let client = Client::new(transport, Arc::clone(&env.clock), pacer)
             .with_redactor(env.redactor.clone());
         let client = match account.place {
@@ -266,7 +266,7 @@ fn account_transport(env: &Env, account: &AccountConfig) -> Result<AccountTransp
                 read: timeouts.read,
                 overall: timeouts.overall,
                 allow_http: *allow_http,
-                trust: trust(account.settings.ca_file.as_deref())?,
+                trust: trusted_certificates(account.settings.ca_file.as_deref())?,
                 ..TransportOptions::default()
             };
             let service = service(account);
@@ -277,19 +277,21 @@ fn account_transport(env: &Env, account: &AccountConfig) -> Result<AccountTransp
 }
 
 /// The most bytes that are read of a file of certificates: all of a system's are below 1 MiB.
-const MOST_CERTIFICATES: u64 = 16 * 1024 * 1024;
+const MAX_CERTIFICATE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The certificates in `ca_file`, or else in the file in the variable `SSL_CERT_FILE`; `None` if
 /// neither is set.
 ///
 /// # Errors
 /// If the file cannot be read, or has no certificate.
-pub fn trust(ca_file: Option<&Path>) -> Result<Option<TrustedCertificates>, OpError> {
+pub fn trusted_certificates(
+    ca_file: Option<&Path>,
+) -> Result<Option<TrustedCertificates>, OpError> {
     let variable = || std::env::var_os("SSL_CERT_FILE").filter(|file| !file.is_empty());
     let Some(file) = ca_file.map(PathBuf::from).or_else(|| variable().map(PathBuf::from)) else {
         return Ok(None);
     };
-    let read = read_named(&file, MOST_CERTIFICATES).map_err(|error| error.to_string());
+    let read = read_named(&file, MAX_CERTIFICATE_BYTES).map_err(|error| error.to_string());
     let trust = read.and_then(|pem| TrustedCertificates::from_pem(&pem)).map_err(|why| {
         let message = format!("cannot read the certificates in {}: {why}", file.display());
         OpError::new(OpErrorKind::Config, message).next(NextStep::NameCertificates)
@@ -305,13 +307,13 @@ impl PaceFile {
     /// The stored state. A file that cannot be read counts as missing: the client then learns the
     /// limit from the first response.
     fn load(&self) -> Option<PacerState> {
-        serde_json::from_slice(&read_private(&self.0, MOST_PACE as u64).ok()?).ok()
+        serde_json::from_slice(&read_private(&self.0, MAX_STATE_LENGTH as u64).ok()?).ok()
     }
 
     /// A function that overwrites the file with each new state, in one write, so that a killed
     /// process leaves a complete one. If the file cannot be written, the rate limit is still
     /// respected within this process.
-    fn keeper(self) -> impl FnMut(&PacerState) + Send {
+    fn saver(self) -> impl FnMut(&PacerState) + Send {
         let file = private_file(&self.0).ok();
         // A shorter text is padded, so that nothing of an older, longer one remains behind it.
         let known = file.as_ref().and_then(|file| file.metadata().ok());
@@ -319,7 +321,7 @@ impl PaceFile {
         move |state| {
             let Some(file) = &file else { return };
             let Ok(mut text) = serde_json::to_vec(state) else { return };
-            longest = text.len().max(longest.min(MOST_PACE));
+            longest = text.len().max(longest.min(MAX_STATE_LENGTH));
             text.resize(longest, b' ');
             let _ = write_at_start(file, &text);
         }
@@ -328,7 +330,7 @@ impl PaceFile {
 
 /// The maximum length of a state in bytes. A longer file is not from linkvault and is not padded to
 /// its length.
-const MOST_PACE: usize = 64 << 10;
+const MAX_STATE_LENGTH: usize = 64 << 10;
 
 #[cfg(unix)]
 fn write_at_start(file: &File, text: &[u8]) -> io::Result<()> {

@@ -222,20 +222,20 @@ pub(super) fn run_input(
     if request.secrets.password.is_some() && !which.contains(&Resource::Account) {
         which.push(Resource::Account);
     }
-    let mut looked = session.observe(&which, run.dry_run)?;
-    looked.max_staleness = run.max_staleness(session.account);
+    let mut observation = session.observe(&which, run.dry_run)?;
+    observation.max_staleness = run.max_staleness(session.account);
     wanted
-        .is_of(session.account, &looked.service, looked.account_id)
-        .map_err(|failure| session.discard_after(&looked, failure))?;
-    let made = make_plan(&wanted.desired, wanted.base.as_ref(), &looked, policy);
-    let mut plan = made.map_err(|failure| session.discard_after(&looked, failure))?;
+        .require_account(session.account, &observation.service, observation.account_id)
+        .map_err(|failure| session.discard_after(&observation, failure))?;
+    let made = make_plan(&wanted.desired, wanted.base.as_ref(), &observation, policy);
+    let mut plan = made.map_err(|failure| session.discard_after(&observation, failure))?;
     plan.unsupported.extend(wanted.unsupported.iter().cloned());
     if request.secrets.password.is_some() {
-        apply::step_request::set_password(&mut plan, looked.account_id);
-        plan.cost = looked.cost(&plan);
+        apply::step_request::set_password(&mut plan, observation.account_id);
+        plan.cost = observation.cost(&plan);
     }
-    let kept = kept_records(wanted, &looked, policy);
-    run_plan(session, request, (plan, kept), looked, policy, run)
+    let kept = kept_records(wanted, &observation, policy);
+    run_plan(session, request, (plan, kept), observation, policy, run)
 }
 
 /// Executes a saved plan in `session`, if it is for this account and not stale.
@@ -264,31 +264,31 @@ pub(super) fn run_saved_plan(
             .next(NextStep::MakeNewPlanFor(account.name.clone())));
     }
     let which = saved.plan.reads();
-    let mut looked = session.observe(&which, run.dry_run).map_err(without_skip)?;
-    looked.max_staleness = run.max_staleness(account);
-    let own = looked.account_id.map(|id| format!("{}#{id}", looked.service));
+    let mut observation = session.observe(&which, run.dry_run).map_err(without_skip)?;
+    observation.max_staleness = run.max_staleness(account);
+    let own = observation.account_id.map(|id| format!("{}#{id}", observation.service));
     let moves = saved.plan.foreign.as_ref().map(|it| &it.origin);
     if moves.is_some() && moves == own.as_ref() {
         let message = "the plan moves records of this account to itself; nothing was written";
         let failure = OpError::new(OpErrorKind::Stale, message);
-        return Err(session.discard_after(&looked, failure));
+        return Err(session.discard_after(&observation, failure));
     }
-    if other(&looked.service, looked.account_id) {
+    if other(&observation.service, observation.account_id) {
         let message = format!("the plan was made for another account at {}", saved.service);
         let failure = OpError::new(OpErrorKind::Stale, message)
             .next(NextStep::MakeNewPlanFor(account.name.clone()));
-        return Err(session.discard_after(&looked, failure));
+        return Err(session.discard_after(&observation, failure));
     }
     // A stale plan is refused before it is shown and confirmed.
-    let current = CurrentState { state: &looked.state, memory: &looked.memory };
+    let current = CurrentState { state: &observation.state, memory: &observation.memory };
     let stale = apply::stale::stale_steps(&saved.plan.steps, current);
     if !stale.is_empty() {
         let failure = apply_error(apply::ApplyError::Stale(stale), &account.name);
-        return Err(session.discard_after(&looked, failure));
+        return Err(session.discard_after(&observation, failure));
     }
     let request = RunRequest { plan_id: saved.id, ..RunRequest::new(RunCommand::Apply, input) };
-    let plan = Plan { cost: looked.cost(&saved.plan), ..saved.plan };
-    run_plan(session, request, (plan, None), looked, policy, run)
+    let plan = Plan { cost: observation.cost(&saved.plan), ..saved.plan };
+    run_plan(session, request, (plan, None), observation, policy, run)
 }
 
 /// Shows a plan and a remark on it, asks for confirmation, and executes it.
@@ -296,7 +296,7 @@ fn run_plan(
     session: &mut WriteSession<'_>,
     request: RunRequest,
     (plan, remark): (Plan, Option<String>),
-    looked: Observation,
+    observation: Observation,
     policy: &Policy,
     run: &RunOptions,
 ) -> Result<PlanEnd, OpError> {
@@ -304,19 +304,19 @@ fn run_plan(
     if let Some(remark) = remark {
         session.env.note(remark);
     }
-    guard_or_ask(session.env, &plan, &looked, policy, !run.yes && !run.dry_run)
-        .map_err(|it| session.discard_after(&looked, it))?;
+    guard_or_ask(session.env, &plan, &observation, policy, !run.yes && !run.dry_run)
+        .map_err(|it| session.discard_after(&observation, it))?;
     if run.dry_run {
-        let observation = Box::new(looked);
+        let observation = Box::new(observation);
         return Ok(PlanEnd::Planned { plan, input: request.input, observation });
     }
     if plan.steps.is_empty() {
-        session.discard_observation(&looked)?;
+        session.discard_observation(&observation)?;
         let saved = !request.plan_id.is_empty();
-        let state = looked.state;
+        let state = observation.state;
         return Ok(PlanEnd::Nothing { plan, input: request.input, saved, state });
     }
-    Ok(match run_confirmed(session, request, &plan, &looked, run, true)? {
+    Ok(match run_confirmed(session, request, &plan, &observation, run, true)? {
         Some(ended) => PlanEnd::Ran { plan, ended: Box::new(ended) },
         None => PlanEnd::Declined { plan },
     })
@@ -331,7 +331,7 @@ pub(super) fn run_confirmed(
     session: &mut WriteSession<'_>,
     request: RunRequest,
     plan: &Plan,
-    looked: &Observation,
+    observation: &Observation,
     run: &RunOptions,
     by_step: bool,
 ) -> Result<Option<Result<RunReport, apply::ApplyError>>, OpError> {
@@ -341,27 +341,27 @@ pub(super) fn run_confirmed(
     let mut origin =
         if saved { RunInput::without_files(plan) } else { RunInput::of(plan, run.encoding) };
     origin.manual = request.manual;
-    let max_staleness = looked.max_staleness;
+    let max_staleness = observation.max_staleness;
     let RunOptions { yes, interactive, .. } = *run;
     let confirmation = PlanConfirmation { yes, by_step, interactive };
-    let chosen = confirm_plan(session, plan, looked, confirmation);
-    let Some(plan) = chosen.map_err(|failure| session.discard_after(looked, failure))? else {
-        session.discard_observation(looked)?;
+    let chosen = confirm_plan(session, plan, observation, confirmation);
+    let Some(plan) = chosen.map_err(|failure| session.discard_after(observation, failure))? else {
+        session.discard_observation(observation)?;
         env.note("nothing was written");
         return Ok(None);
     };
     let plan = &*plan;
-    let thought = session.clock.monotonic().saturating_sub(looked.read_at);
-    let fresh = if thought < LONG_THOUGHT {
+    let prompt_time = session.clock.monotonic().saturating_sub(observation.read_at);
+    let fresh = if prompt_time < MAX_PROMPT_TIME {
         None
     } else {
         // Without a run, the snapshot would count as a backup.
-        session.discard_observation(looked)?;
+        session.discard_observation(observation)?;
         Some(session.observe(&plan.reads(), false)?)
     };
-    let looked = fresh.as_ref().unwrap_or(looked);
+    let observation = fresh.as_ref().unwrap_or(observation);
     let matched = apply::save_matches(&mut session.vault, plan, saved, session.clock.now());
-    matched.map_err(|failure| session.discard_after(looked, failure.into()))?;
+    matched.map_err(|failure| session.discard_after(observation, failure.into()))?;
     let options = apply::ApplyOptions {
         command: request.command,
         input: request.input,
@@ -370,24 +370,24 @@ pub(super) fn run_confirmed(
         fail_fast: run.fail_fast,
         secrets: request.secrets,
         max_staleness: Some(max_staleness),
-        limit: Some(looked.rate.limit),
-        reserve: looked.rate.reserve,
-        paging: looked.paging.clone(),
+        limit: Some(observation.rate.limit),
+        reserve: observation.rate.reserve,
+        paging: observation.paging.clone(),
         plan: origin.text(),
-        snapshot_before: Some(looked.snapshot),
+        snapshot_before: Some(observation.snapshot),
     };
     let progress = Arc::clone(&session.progress);
     let (client, vault) = (&mut session.session.client, &mut session.vault);
     let ended = apply::apply(client, vault, &*session.clock, &*progress, &options, plan);
     if ended.is_err() && session.vault.unfinished_run()?.is_none() {
         // No run began.
-        session.discard_observation(looked)?;
+        session.discard_observation(observation)?;
     }
     Ok(Some(ended))
 }
 
 /// After waiting this long for the confirmation, the account is read again before the run.
-const LONG_THOUGHT: Duration = Duration::from_secs(60);
+const MAX_PROMPT_TIME: Duration = Duration::from_secs(60);
 
 /// The report on a plan; writes the rejected rows, and the outcome of each row of `desired`.
 pub(super) fn report(
@@ -451,7 +451,7 @@ pub(super) fn finish(
     let report = ended.map_err(|error| apply_error(error, &account.name))?;
     checkpoint?;
     drop((session, progress));
-    warn_of_problems(env, account, &report);
+    warn_of_unreported(env, account, &report);
     let steps = vault.steps(report.run)?;
     let refused: Vec<(PlanStep, String)> = steps
         .iter()
@@ -478,14 +478,14 @@ pub(super) fn finish(
 }
 
 /// The most problems that are reported one by one.
-const MOST_TOLD: usize = 20;
+const MAX_WARNINGS: usize = 20;
 
 /// Warns of a run's problems that no progress event has reported.
-pub(super) fn warn_of_problems(env: &Env, account: &AccountConfig, report: &RunReport) {
-    report.unreported.iter().take(MOST_TOLD).for_each(|problem| env.warn(problem));
-    if let more @ 1.. = report.unreported.len().saturating_sub(MOST_TOLD) {
-        let (name, run) = (&account.name, report.run);
-        env.warn(format_args!("and {more} more; `linkvault runs {name} {run}` shows them all"));
+pub(super) fn warn_of_unreported(env: &Env, account: &AccountConfig, report: &RunReport) {
+    report.unreported.iter().take(MAX_WARNINGS).for_each(|problem| env.warn(problem));
+    if let more @ 1.. = report.unreported.len().saturating_sub(MAX_WARNINGS) {
+        let next = NextStep::ShowRun { account: account.name.clone(), run: report.run };
+        env.warn_with(format_args!("and {more} more"), &next);
     }
 }
 

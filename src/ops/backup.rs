@@ -118,7 +118,7 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     let (began, started) = (env.clock.monotonic(), env.clock.now());
     let mut spent = RequestUsage::default();
     let progress = env.progress(&request.account.name);
-    let mirrored = mirror(env, request, &progress, &mut spent).and_then(|(summary, vault)| {
+    let mirrored = run_backup(env, request, &progress, &mut spent).and_then(|(summary, vault)| {
         let scans = vault.new_scans(summary.snapshot.number)?;
         let emptied = emptied(&recent(&vault)?);
         vault.checkpoint()?;
@@ -160,7 +160,7 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
 ///
 /// # Errors
 /// As [`backup`].
-pub fn mirror(
+pub fn run_backup(
     env: &Env,
     request: &BackupRequest<'_>,
     progress: &Arc<dyn Progress + Send + Sync>,
@@ -177,7 +177,7 @@ pub fn mirror(
     let mut vault = Vault::open_or_create(&account.vault)?;
     let link = session.link(&*env.clock, &**progress);
     let crawled = crawl::observe(link, ObservationScope::Backup(&options), &mut vault);
-    *spent = crawl::spent(&session.client);
+    *spent = crawl::usage_of(&session.client);
     Ok((crawled?, vault))
 }
 

@@ -107,11 +107,11 @@ pub const RECENT: usize = 10;
 
 /// The number of newest snapshots among which these backups are: there may be snapshots of runs and
 /// of limited backups between them.
-const LOOKED_AT: u64 = 40;
+const MAX_SCANNED: u64 = 40;
 
 /// The 40 newest snapshots of a vault, the newest first.
 pub fn recent(vault: &Vault) -> Result<Vec<Snapshot>, VaultError> {
-    vault.newest_snapshots(PageRange { skip: 0, take: LOOKED_AT })
+    vault.newest_snapshots(PageRange { skip: 0, take: MAX_SCANNED })
 }
 
 /// The lists that are empty in the newest of the snapshots `recent` (newest first), although one of

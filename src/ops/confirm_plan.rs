@@ -24,7 +24,7 @@ pub(super) struct PlanConfirmation {
 }
 
 /// The most steps that are named as left out.
-const MOST_TOLD: usize = 10;
+const MAX_NAMED: usize = 10;
 
 /// Refuses a plan that exceeds a limit of `policy`, unless the user allows it when `ask` is true.
 ///
@@ -33,14 +33,14 @@ const MOST_TOLD: usize = 10;
 pub(super) fn guard_or_ask(
     env: &Env,
     plan: &Plan,
-    looked: &Observation,
+    observation: &Observation,
     policy: &Policy,
     ask: bool,
 ) -> Result<(), OpError> {
-    let Err(refusals) = check_guards(plan, &looked.state, policy) else { return Ok(()) };
+    let Err(refusals) = check_guards(plan, &observation.state, policy) else { return Ok(()) };
     for refusal in &refusals {
         if !ask || !env.events().exceed_limit(refusal)? {
-            return Err(guard_failure(&refusals));
+            return Err(guard_failure(plan, &refusals));
         }
     }
     Ok(())
@@ -53,7 +53,7 @@ pub(super) fn guard_or_ask(
 pub(super) fn confirm_plan<'p>(
     session: &WriteSession<'_>,
     plan: &'p Plan,
-    looked: &Observation,
+    observation: &Observation,
     PlanConfirmation { yes, by_step, interactive }: PlanConfirmation,
 ) -> Result<Option<Cow<'p, Plan>>, OpError> {
     let (env, clock, name) = (session.env, &*session.clock, &session.account.name);
@@ -73,20 +73,20 @@ pub(super) fn confirm_plan<'p>(
     }
     let chosen = choose(plan, |step| env.events().confirm_step(plan, step))?;
     let PlanPart { plan: mut part, left_out } = chosen;
-    for (step, cause) in left_out.iter().take(MOST_TOLD) {
+    for (step, cause) in left_out.iter().take(MAX_NAMED) {
         let what = plan.steps.iter().find(|it| it.step == *step);
         let what = what.map(|it| format!(" ({} of {} {})", it.verb.name(), it.resource, it.key));
         let what = what.unwrap_or_default();
         env.note(format_args!("step {step}{what} is left out: it depends on step {cause}"));
     }
-    if let more @ 1.. = left_out.len().saturating_sub(MOST_TOLD) {
+    if let more @ 1.. = left_out.len().saturating_sub(MAX_NAMED) {
         env.note(format_args!("{more} more steps are left out: they depend on declined ones"));
     }
     if part.steps.is_empty() {
         return Ok(None);
     }
     if part.steps.len() < plan.steps.len() {
-        part.cost = looked.cost(&part);
+        part.cost = observation.cost(&part);
         let text = &format!("Apply {} of {steps} to {name}?", part.steps.len());
         let question = PlanQuestion { text, plan: &part, is_part: true, by_step: false };
         if env.confirm_plan(&question, false, clock)? != PlanAnswer::Apply {

@@ -93,7 +93,7 @@ impl DesiredInput {
     ///
     /// # Errors
     /// If the input belongs to another account.
-    pub fn is_of(
+    pub fn require_account(
         &self,
         account: &AccountConfig,
         service: &str,
@@ -111,7 +111,7 @@ impl DesiredInput {
 
     /// Removes the rows of tables that were not edited: they ask for no change, so a resource without
     /// other rows need not be read.
-    pub fn leave_untouched(&mut self) {
+    pub fn drop_unedited(&mut self) {
         if self.base.is_none() {
             return;
         }

@@ -163,27 +163,27 @@ fn sides(env: &Env, request: &DiffRequest<'_>, which: &[Resource]) -> Result<Sid
     };
     Ok(match (from, to) {
         (Named::State(from), Named::State(to)) => Sides {
-            before: Side::loaded(load(&from, which)?)?,
-            after: Side::loaded(load(&to, which)?)?,
+            before: Side::from_state(load(&from, which)?)?,
+            after: Side::from_state(load(&to, which)?)?,
         },
         (Named::State(from), Named::Files(path)) => {
             let read = files(&path, Some(&from.account))?;
-            let before = Side::loaded(load(&from, &spoken(&read))?)?;
-            let after = Side::laid(env, read, &before.state, ChangeKind::Added);
+            let before = Side::from_state(load(&from, &resources_of(&read))?)?;
+            let after = Side::from_files(env, read, &before.state, ChangeKind::Added);
             Sides { before, after }
         }
         (Named::Files(path), Named::State(to)) => {
             let read = files(&path, Some(&to.account))?;
-            let after = Side::loaded(load(&to, &spoken(&read))?)?;
-            let before = Side::laid(env, read, &after.state, ChangeKind::Removed);
+            let after = Side::from_state(load(&to, &resources_of(&read))?)?;
+            let before = Side::from_files(env, read, &after.state, ChangeKind::Removed);
             Sides { before, after }
         }
         (Named::Files(from), Named::Files(to)) => {
             let read = |path: &Path| files(path, input::exporting_account(env, path)?.as_ref());
             let (from, to) = (read(&from)?, read(&to)?);
             let under = from.state.clone().unwrap_or_default();
-            let after = Side::laid(env, to, &under, ChangeKind::Added);
-            let before = Side::laid(env, from, &after.state, ChangeKind::Removed);
+            let after = Side::from_files(env, to, &under, ChangeKind::Added);
+            let before = Side::from_files(env, from, &after.state, ChangeKind::Removed);
             Sides { before, after }
         }
     })
@@ -195,17 +195,17 @@ fn names_an_account(env: &Env, text: &str) -> Result<bool, OpError> {
 }
 
 /// The resources that files contain, and channels if items name them.
-fn spoken(read: &DesiredInput) -> Vec<Resource> {
+fn resources_of(read: &DesiredInput) -> Vec<Resource> {
     let wanted = &read.desired.resources;
     let items = wanted.get(&Resource::ChannelItems).into_iter().flat_map(|it| &it.records);
     // Channels are looked up by their names.
     let named = items.into_iter().any(|row| matches!(row.channel, Some(RecordRef::Name(_))));
-    let spoken = |it: &Resource| wanted.contains_key(it) || named && *it == Resource::Channels;
-    Resource::ALL.into_iter().filter(spoken).collect()
+    let is_named = |it: &Resource| wanted.contains_key(it) || named && *it == Resource::Channels;
+    Resource::ALL.into_iter().filter(is_named).collect()
 }
 
 impl Side {
-    fn loaded(mut loaded: LoadedState) -> Result<Self, OpError> {
+    fn from_state(mut loaded: LoadedState) -> Result<Self, OpError> {
         Ok(Self {
             state: loaded.state()?,
             stale: loaded.stale(),
@@ -217,7 +217,7 @@ impl Side {
     }
 
     /// A side from files: their fields laid over the other side.
-    fn laid(env: &Env, read: DesiredInput, other: &State, kind: ChangeKind) -> Self {
+    fn from_files(env: &Env, read: DesiredInput, other: &State, kind: ChangeKind) -> Self {
         read.send_notes(env);
         for (resource, fields) in input::unlisted_fields(&read.desired) {
             let fields = fields.join(", ");

@@ -145,7 +145,7 @@ impl Env {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, events: Arc<dyn Events>) -> Self {
         let redactor = Redactor::default();
-        conceal_proxies(&redactor);
+        redact_proxy_passwords(&redactor);
         Self { clock, redactor, events, home: None, connector: None, config: OnceLock::new() }
     }
 
@@ -179,6 +179,23 @@ impl Env {
     /// Sends a remark that can be left out.
     pub fn note(&self, text: impl Display) {
         self.events.note(&text.to_string());
+    }
+
+    /// Sends a warning with what the user can do, if the receiver has a text for that.
+    pub(super) fn warn_with(&self, text: impl Display, next: &NextStep) {
+        self.warn(self.with_hint(text, next));
+    }
+
+    /// Sends a remark with what the user can do, if the receiver has a text for that.
+    pub(super) fn note_with(&self, text: impl Display, next: &NextStep) {
+        self.note(self.with_hint(text, next));
+    }
+
+    fn with_hint(&self, text: impl Display, next: &NextStep) -> String {
+        match self.events.hint(next) {
+            Some(hint) => format!("{text}; {hint}"),
+            None => text.to_string(),
+        }
     }
 
     /// The receiver of events.
@@ -276,16 +293,16 @@ impl Env {
     /// From now on removes `key` from every response.
     pub fn redact_secret(&self, what: SecretKind, key: &ApiKey) {
         self.redactor.add(key.reveal());
-        self.warn_of_short(what.name(), key.reveal());
+        self.warn_if_short(what.name(), key.reveal());
     }
 
     /// From now on removes an account's new password from every response.
     pub fn redact_password(&self, password: &str) {
         self.redactor.add(password);
-        self.warn_of_short("password", password);
+        self.warn_if_short("password", password);
     }
 
-    fn warn_of_short(&self, what: &str, secret: &str) {
+    fn warn_if_short(&self, what: &str, secret: &str) {
         let length = secret.chars().count();
         if length < STRONG_SECRET_LENGTH {
             self.warn(format_args!(
@@ -338,7 +355,7 @@ fn require_no_interrupt(clock: &dyn Clock) -> Result<(), OpError> {
 }
 
 /// Adds the passwords of proxies to the secrets.
-fn conceal_proxies(redactor: &Redactor) {
+fn redact_proxy_passwords(redactor: &Redactor) {
     for name in ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY"] {
         for name in [name.to_owned(), name.to_lowercase()] {
             let Ok(proxy) = std::env::var(name) else { continue };

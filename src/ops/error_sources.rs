@@ -125,7 +125,7 @@ pub fn apply_error(error: ApplyError, account: &str) -> OpError {
         | ApplyError::Finished(_)
         | ApplyError::Crawl(_)
         | ApplyError::Vault(_) => OpError::new(OpErrorKind::Failed, &error),
-        ApplyError::Unsettled { .. } => OpError::new(OpErrorKind::UnknownOutcome, &error),
+        ApplyError::OutcomeUnreadable { .. } => OpError::new(OpErrorKind::UnknownOutcome, &error),
         ApplyError::Stopped { run, source } => {
             let kind = kind_of(&source.kind);
             match &source.kind {

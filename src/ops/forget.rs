@@ -106,7 +106,7 @@ impl RetentionPlan<'_> {
 
     /// Forgets the snapshots that no rule keeps, without the copy, which the caller renews
     /// afterwards.
-    pub(super) fn forget_before_copy(mut self, clock: &dyn Clock) -> Result<(), OpError> {
+    pub(super) fn forget_without_copy(mut self, clock: &dyn Clock) -> Result<(), OpError> {
         self.forget_in_vault(clock)?;
         Ok(self.vault.close()?)
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::account_session::trust;
+use super::account_session::trusted_certificates;
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::api::client::{Client, GetOptions};
 use crate::api::pacer::Pacer;
@@ -42,7 +42,7 @@ pub fn check_key(env: &Env, account: &NewAccount) -> Result<String, OpError> {
         NewKey::From(source) => env.secret(SecretKind::Key, source)?,
         NewKey::Typed(key) => key.clone(),
     };
-    let trust = trust(None)?;
+    let trust = trusted_certificates(None)?;
     let options =
         TransportOptions { allow_http: account.allow_http, trust, ..TransportOptions::default() };
     let transport = UreqTransport::new(&account.url.to_string(), &options)?;

@@ -94,18 +94,16 @@ impl InputOptions {
         }
         if read.deletes_nothing() && self.delete {
             env.warn(format_args!(
-                "{} deletes nothing: what was there when it was exported is not known",
+                "{} deletes nothing: the state that it was exported from is not in the vault",
                 read.name
             ));
         }
         if self.delete && read.state.is_none() && !read.exported {
-            env.warn(format_args!(
-                "{} deletes nothing: what a CSV file leaves out is left alone; a folder that \
-                 `linkvault export` wrote, with rows taken out, deletes them",
-                read.name
-            ));
+            let text = "deletes nothing: records that a CSV file omits are not deleted";
+            let text = format_args!("{} {text}", read.name);
+            env.warn_with(text, &NextStep::RemoveExportedRows);
         }
-        read.leave_untouched();
+        read.drop_unedited();
         Ok(read)
     }
 }

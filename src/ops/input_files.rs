@@ -126,7 +126,7 @@ impl FileReader<'_> {
         let bytes = bytes(path)?;
         let kind = match self.how.resource {
             Some(kind) => kind,
-            None => named_kind(path)?,
+            None => kind_from_name(path)?,
         };
         self.table(path, kind, bytes, false);
         Ok(())
@@ -332,7 +332,7 @@ fn only(state: State, which: &[Resource]) -> State {
 }
 
 /// The content of a CSV file that a user names, by its name.
-fn named_kind(path: &Path) -> Result<CsvKind, OpError> {
+fn kind_from_name(path: &Path) -> Result<CsvKind, OpError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     match CsvKind::of_title(&name) {
         Ok(CsvKind::Resource(Resource::Account)) => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::account_session::{AccountSession, SessionLimits, lock_command};
-use super::apply::{RunOptions, RunRequest, run_confirmed, warn_of_problems};
+use super::apply::{RunOptions, RunRequest, run_confirmed, warn_of_unreported};
 use super::confirm_plan::guard_or_ask;
 use super::error_sources::{apply_error, cannot_write};
 use super::input::{self, scope};
@@ -133,7 +133,7 @@ pub enum MigrateReport {
 pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport, OpError> {
     let options = options(request)?;
     if let Some(file) = &request.report {
-        has_a_place(file)?;
+        require_writable(file)?;
     }
     let target = MovedAccount::target(env, request, request.to)?;
     let session = WriteSession::open(env, request.to, "migrate", &request.limits)?;
@@ -165,24 +165,25 @@ fn move_records(
     };
     let policy = Policy { max_update: request.max_update, on_conflict, ..Policy::default() };
     let which = needed_resources(&mapped.desired, &policy);
-    let looked = session.observe(&which, request.goal != MigrateGoal::Apply);
-    let mut looked = looked.map_err(|failure| whose(to, failure))?;
-    looked.max_staleness = super::account_options::max_staleness(request.max_staleness, to);
-    let account = looked.account_id.unwrap_or_default();
-    if moved.origin == format!("{}#{account}", looked.service) {
+    let observation = session.observe(&which, request.goal != MigrateGoal::Apply);
+    let mut observation = observation.map_err(|failure| name_account(to, failure))?;
+    observation.max_staleness = super::account_options::max_staleness(request.max_staleness, to);
+    let account = observation.account_id.unwrap_or_default();
+    if moved.origin == format!("{}#{account}", observation.service) {
         let message = format!("{} and {} are the same account", request.from, to.name);
-        return Err(session.discard_after(&looked, OpError::new(OpErrorKind::Usage, message)));
+        return Err(session.discard_after(&observation, OpError::new(OpErrorKind::Usage, message)));
     }
     // Resources that the new service does not offer cannot be created there.
-    for resource in &looked.not_offered {
-        looked.state.remove(*resource);
+    for resource in &observation.not_offered {
+        observation.state.remove(*resource);
     }
-    looked.memory = apply::migration_memory(&mut session.vault, &moved.origin, &looked.state)
-        .map_err(|error| apply_error(error, &to.name))?;
-    let current = CurrentState { state: &looked.state, memory: &looked.memory };
+    observation.memory =
+        apply::migration_memory(&mut session.vault, &moved.origin, &observation.state)
+            .map_err(|error| apply_error(error, &to.name))?;
+    let current = CurrentState { state: &observation.state, memory: &observation.memory };
     let made = MigrationPlan::plan(mapped, current, &policy);
-    let mut moving = made.map_err(|it| session.discard_after(&looked, OpError::from(&it)))?;
-    moving.plan.cost = looked.cost(&moving.plan);
+    let mut moving = made.map_err(|it| session.discard_after(&observation, OpError::from(&it)))?;
+    moving.plan.cost = observation.cost(&moving.plan);
     if request.goal == MigrateGoal::Verify {
         if !moving.plan.steps.is_empty() {
             env.events().planned(&moving.plan, true)?;
@@ -193,19 +194,19 @@ fn move_records(
     }
     env.events().planned(&moving.plan, request.goal != MigrateGoal::Apply)?;
     if let MigrateGoal::Save(file) = &request.goal {
-        save(env, to, &moving.plan, &looked, file)?;
+        save(env, to, &moving.plan, &observation, file)?;
         if request.report.is_some() {
             write(request, &report(&session.vault, moved, to, &moving, None)?)?;
         }
     } else {
         let ask = request.goal == MigrateGoal::Apply && !request.yes;
-        guard_or_ask(env, &moving.plan, &looked, &policy, ask)
-            .map_err(|failure| session.discard_after(&looked, failure))?;
+        guard_or_ask(env, &moving.plan, &observation, &policy, ask)
+            .map_err(|failure| session.discard_after(&observation, failure))?;
     }
     if request.goal == MigrateGoal::Apply {
-        return apply_step(session, request, moved, &moving, &looked);
+        return apply_step(session, request, moved, &moving, &observation);
     }
-    let (moving, observation) = (Box::new(moving), Box::new(looked));
+    let (moving, observation) = (Box::new(moving), Box::new(observation));
     Ok(MigrateReport::Planned { moving, from: moved.name.clone(), observation })
 }
 
@@ -214,7 +215,7 @@ fn apply_step(
     request: &MigrateRequest<'_>,
     moved: &MovedAccount,
     moving: &MigrationPlan,
-    looked: &Observation,
+    observation: &Observation,
 ) -> Result<MigrateReport, OpError> {
     let (env, to) = (session.env, request.to);
     if moving.plan.steps.is_empty() {
@@ -227,9 +228,15 @@ fn apply_step(
                 plan: RunInput::of(&moving.plan, None).text(),
                 ..apply::ApplyOptions::default()
             };
-            apply::save_agreement(&mut session.vault, &options, foreign, looked.snapshot, now)?;
+            apply::save_agreement(
+                &mut session.vault,
+                &options,
+                foreign,
+                observation.snapshot,
+                now,
+            )?;
         }
-        session.discard_observation(looked)?;
+        session.discard_observation(observation)?;
         let report = report(&session.vault, moved, to, moving, None)?;
         write(request, &report)?;
         return Ok(MigrateReport::Nothing { report, missing: missing(moving) });
@@ -238,14 +245,14 @@ fn apply_step(
         RunOptions { fail_fast: request.fail_fast, yes: request.yes, ..RunOptions::default() };
     let manual = left_to_a_person(moving);
     let asked = RunRequest { manual, ..RunRequest::new(RunCommand::Migrate, &moved.name) };
-    let ended = run_confirmed(&mut session, asked, &moving.plan, looked, &run, false)?;
+    let ended = run_confirmed(&mut session, asked, &moving.plan, observation, &run, false)?;
     let Some(ended) = ended else { return Ok(MigrateReport::Declined) };
     let checkpoint = session.vault.checkpoint();
     let run = ended.map_err(|error| apply_error(error, &to.name))?;
     checkpoint?;
     let report = report(&session.vault, moved, to, moving, Some(run.run))?;
     drop(session);
-    warn_of_problems(env, to, &run);
+    warn_of_unreported(env, to, &run);
     write(request, &report)?;
     // Steps that the report counts as failed are in the counts of the run already.
     Ok(MigrateReport::Applied { report, run: Box::new(run), missing: missing(moving) })
@@ -253,19 +260,18 @@ fn apply_step(
 
 fn options(request: &MigrateRequest<'_>) -> Result<MigrateOptions, OpError> {
     let links = match &request.links {
-        Some(file) => {
-            csv_files::pairs(&file.display().to_string(), &input::bytes(file)?).map_err(mistakes)?
-        }
+        Some(file) => csv_files::pairs(&file.display().to_string(), &input::bytes(file)?)
+            .map_err(csv_error)?,
         None => BTreeMap::new(),
     };
     let codes = match &request.qr_data {
         Some(file) => {
             let (name, bytes) = (file.display().to_string(), input::bytes(file)?);
             let kind = CsvKind::Resource(Resource::QrCodes);
-            let read =
-                csv_files::read(kind, &name, &bytes, ExportContext::default()).map_err(mistakes)?;
+            let read = csv_files::read(kind, &name, &bytes, ExportContext::default())
+                .map_err(csv_error)?;
             let CsvRecords::Of(_, records) = read.records else {
-                return Err(mistakes(read.warnings));
+                return Err(csv_error(read.warnings));
             };
             let lost = records.iter().find(|row| row.id.is_none());
             if let Some(source) = lost.and_then(|row| row.source.as_ref()) {
@@ -287,7 +293,7 @@ fn options(request: &MigrateRequest<'_>) -> Result<MigrateOptions, OpError> {
 }
 
 /// Refuses, before the work begins, a report file that could not be written at the end.
-fn has_a_place(file: &Path) -> Result<(), OpError> {
+fn require_writable(file: &Path) -> Result<(), OpError> {
     let why = match (folder_of(file).is_dir(), file.is_dir()) {
         (false, _) => std::io::ErrorKind::NotADirectory,
         (_, true) => std::io::ErrorKind::IsADirectory,
@@ -296,7 +302,7 @@ fn has_a_place(file: &Path) -> Result<(), OpError> {
     Err(cannot_write(file, &why.into()).next(NextStep::NameOtherFile))
 }
 
-fn mistakes(problems: CsvProblems) -> OpError {
+fn csv_error(problems: CsvProblems) -> OpError {
     OpError::new(OpErrorKind::Failed, "a file has mistakes")
         .details(problems.lines())
         .next(NextStep::FixInput)
@@ -372,17 +378,17 @@ fn back_up(
     let words = lock_command("migrate", &from.name);
     let mut session =
         AccountSession::open_to_read(env, from, &words, &request.limits, Arc::clone(&progress))
-            .map_err(|failure| whose(from, failure))?;
+            .map_err(|failure| name_account(from, failure))?;
     let mut vault = Vault::open_or_create(&from.vault)?;
     let link = session.link(&*env.clock, &*progress);
     let report = crawl::observe(link, ObservationScope::Fresh(which), &mut vault)
-        .map_err(|error| whose(from, error.into()))?;
+        .map_err(|error| name_account(from, error.into()))?;
     vault.checkpoint()?;
     Ok((vault, report.snapshot))
 }
 
 /// The failure, with the name of the account in its message.
-fn whose(account: &AccountConfig, failure: OpError) -> OpError {
+fn name_account(account: &AccountConfig, failure: OpError) -> OpError {
     OpError { message: format!("{}: {}", account.name, failure.message), ..failure }
 }
 
@@ -396,7 +402,7 @@ fn unread(
     let unread = crawl::unread(snapshot, needed).into_iter();
     let tasks = unread.map(|it| match it.state {
         ReadState::NotOffered => Ok(ManualTask::unread(it.resource)),
-        _ => Err(whose(from, it.into())),
+        _ => Err(name_account(from, it.into())),
     });
     tasks.collect()
 }

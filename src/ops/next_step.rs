@@ -128,8 +128,13 @@ pub enum NextStep {
     RestoreInstead(String),
     /// Resolve conflicts with `--on-conflict`.
     ChooseOnConflict,
-    /// Review the plan, and raise the limit of the guard.
-    RaiseLimit,
+    /// Review the plan, and raise the limits of the guards that refused it.
+    RaiseLimit {
+        /// The limit that allows its updates, if they were refused.
+        updates: Option<u64>,
+        /// The limit that allows its deletes, if they were refused.
+        deletes: Option<u64>,
+    },
     /// Make a new plan.
     MakeNewPlan,
     /// Make a plan for this account.
@@ -156,6 +161,17 @@ pub enum NextStep {
         /// Why the run stopped, if that must be fixed first.
         first: Option<ApiErrorKind>,
     },
+    /// Show all problems of the run.
+    ShowRun {
+        /// The account of the run.
+        account: String,
+        /// Number of the run.
+        run: RunId,
+    },
+    /// Delete the records that the input lacks.
+    DeleteMissing,
+    /// Delete records by removing their rows from an exported folder.
+    RemoveExportedRows,
     /// Give a retention rule.
     GiveRetentionRule,
     /// List the behaviours of the sandbox.
@@ -213,7 +229,7 @@ impl NextStep {
             ApplyError::Unread { .. } => Self::RunAgainLater,
             ApplyError::Journal { .. } => Self::CheckVault,
             ApplyError::Finished(_) => return None,
-            ApplyError::Unsettled { run, .. } => resume(*run, None),
+            ApplyError::OutcomeUnreadable { run, .. } => resume(*run, None),
             ApplyError::Stopped { run, source } => match source.kind {
                 ApiErrorKind::Unauthorised { .. } => resume(*run, Some(source.kind.clone())),
                 _ => resume(*run, None),

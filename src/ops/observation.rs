@@ -103,13 +103,13 @@ pub fn observe_aside(
     which: &[Resource],
 ) -> Result<Observation, OpError> {
     let mut vault = own.map_or_else(Vault::in_memory, Vault::empty_of_same_account)?;
-    let mut looked = observe_into(clock, account, session, &mut vault, progress, which)?;
-    looked.kept = false;
+    let mut observation = observe_into(clock, account, session, &mut vault, progress, which)?;
+    observation.kept = false;
     if let Some(own) = own {
-        looked.memory = apply::account_memory(own)?;
-        looked.confirming = lost_lists(own, &looked)?;
+        observation.memory = apply::account_memory(own)?;
+        observation.confirming = lost_lists(own, &observation)?;
     }
-    Ok(looked)
+    Ok(observation)
 }
 
 /// The number of lists in `now` that lack records of `own`: a crawl into `own` would check the

@@ -51,8 +51,8 @@ pub struct PlanReport {
     pub observation: Observation,
     /// A remark on records that the desired state lacks and that stay.
     pub kept: Option<String>,
-    /// The reasons for which `apply` would refuse the plan, one line for each guard.
-    pub refusals: Vec<String>,
+    /// The error with which `apply` would refuse the plan.
+    pub refusal: Option<OpError>,
 }
 
 /// Reads the account and the desired state, and makes the plan.
@@ -66,15 +66,14 @@ pub fn plan_changes(env: &Env, request: &PlanRequest<'_>) -> Result<PlanReport, 
     let which = needed_resources(&wanted.desired, policy);
     let mut observation = observe_account(env, account, &request.limits, &which)?;
     observation.max_staleness = max_staleness(request.max_staleness, account);
-    wanted.is_of(account, &observation.service, observation.account_id)?;
+    wanted.require_account(account, &observation.service, observation.account_id)?;
     let plan = make_plan(&wanted.desired, wanted.base.as_ref(), &observation, policy)?;
     if let Some(file) = &request.save {
         save(env, account, &plan, &observation, file)?;
     }
     let kept = kept_records(&wanted, &observation, policy);
-    let refusals = guard(&plan, &observation, policy).err().map(|it| it.details);
-    let refusals = refusals.unwrap_or_default();
-    Ok(PlanReport { plan, input: wanted.name, observation, kept, refusals })
+    let refusal = guard(&plan, &observation, policy).err();
+    Ok(PlanReport { plan, input: wanted.name, observation, kept, refusal })
 }
 
 /// The resources that must be read to make a plan for `desired`.
@@ -104,12 +103,12 @@ pub fn needed_resources(desired: &DesiredState, policy: &Policy) -> Vec<Resource
 pub fn make_plan(
     desired: &DesiredState,
     base: Option<&State>,
-    looked: &Observation,
+    observation: &Observation,
     policy: &Policy,
 ) -> Result<Plan, OpError> {
-    let current = CurrentState { state: &looked.state, memory: &looked.memory };
+    let current = CurrentState { state: &observation.state, memory: &observation.memory };
     let mut plan = plan(desired, current, base, policy).map_err(|it| OpError::from(&it))?;
-    plan.cost = looked.cost(&plan);
+    plan.cost = observation.cost(&plan);
     log(&plan);
     Ok(plan)
 }
@@ -129,12 +128,13 @@ fn log(plan: &Plan) {
     }
 }
 
-/// A remark on records that `wanted` lacks and that stay because `--delete` was not given: rows
-/// that were removed from a CSV file, or records that are newer than a snapshot.
+/// A remark on records that `wanted` lacks and that stay because the policy does not allow deletes:
+/// rows that were removed from a CSV file, or records that are newer than a snapshot. The step for
+/// the user is [`NextStep::DeleteMissing`].
 #[must_use]
 pub fn kept_records(
     wanted: &DesiredInput,
-    looked: &Observation,
+    observation: &Observation,
     policy: &Policy,
 ) -> Option<String> {
     let whole =
@@ -144,7 +144,7 @@ pub fn kept_records(
     }
     let bold = Policy { delete: true, ..*policy };
     // A conflict about a delete is reported when the flag is given.
-    let plan = make_plan(&wanted.desired, wanted.base.as_ref(), looked, &bold).ok()?;
+    let plan = make_plan(&wanted.desired, wanted.base.as_ref(), observation, &bold).ok()?;
     let deletes = plan.steps.iter().filter(|step| step.verb == Verb::Delete);
     let mut counts = BTreeMap::new();
     deletes.for_each(|step| *counts.entry(step.resource).or_insert(0_u64) += 1);
@@ -155,7 +155,7 @@ pub fn kept_records(
         format!("{} of {resource}", format::counted(*count, "record", "records"))
     });
     Some(format!(
-        "Not in {}, and left as they are: {}; --delete deletes them",
+        "Not in {}, and left as they are: {}",
         wanted.name,
         records.collect::<Vec<_>>().join(", ")
     ))
@@ -163,12 +163,12 @@ pub fn kept_records(
 
 impl From<&PlanProblems> for OpError {
     fn from(problems: &PlanProblems) -> Self {
-        const MOST: usize = 50;
+        const MAX_LINES: usize = 50;
         let rows = problems.rows.iter().map(ToString::to_string);
         let all = rows.chain(problems.conflicts.iter().map(ToString::to_string));
-        let more = (problems.rows.len() + problems.conflicts.len()).saturating_sub(MOST);
+        let more = (problems.rows.len() + problems.conflicts.len()).saturating_sub(MAX_LINES);
         let lines = |text: String| text.lines().map(ToOwned::to_owned).collect::<Vec<_>>();
-        let mut lines: Vec<_> = all.take(MOST).flat_map(lines).collect();
+        let mut lines: Vec<_> = all.take(MAX_LINES).flat_map(lines).collect();
         if more > 0 {
             lines.push(format!("and {more} more"));
         }
@@ -191,17 +191,33 @@ impl From<&PlanProblems> for OpError {
 /// Refuses a plan that exceeds a limit of `policy`.
 ///
 /// # Errors
-/// If it does; with counts, limits, and the flags that raise them.
-pub fn guard(plan: &Plan, looked: &Observation, policy: &Policy) -> Result<(), OpError> {
-    check_guards(plan, &looked.state, policy).map_err(|refusals| guard_failure(&refusals))
+/// If it does; with counts and limits.
+pub fn guard(plan: &Plan, observation: &Observation, policy: &Policy) -> Result<(), OpError> {
+    check_guards(plan, &observation.state, policy)
+        .map_err(|refusals| guard_failure(plan, &refusals))
 }
 
 /// The failure of a plan that exceeds limits.
-pub(super) fn guard_failure(refusals: &[GuardRefusal]) -> OpError {
+pub(super) fn guard_failure(plan: &Plan, refusals: &[GuardRefusal]) -> OpError {
     let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
+    let needed = |verb| {
+        let is_refused = refusals.iter().any(|it| it.verb == verb);
+        is_refused.then(|| largest_count(plan, verb))
+    };
+    let next =
+        NextStep::RaiseLimit { updates: needed(Verb::Update), deletes: needed(Verb::Delete) };
     OpError::new(OpErrorKind::Guard, "the plan does more than is allowed; nothing was written")
         .details(lines)
-        .next(NextStep::RaiseLimit)
+        .next(next)
+}
+
+/// The largest number of steps with this verb for one resource: a limit that allows all of them.
+fn largest_count(plan: &Plan, verb: Verb) -> u64 {
+    let mut counts = BTreeMap::new();
+    for step in plan.steps.iter().filter(|step| step.verb == verb) {
+        *counts.entry(step.resource).or_insert(0_u64) += 1;
+    }
+    counts.into_values().max().unwrap_or_default()
 }
 
 /// Saves a plan to a private file, atomically.
@@ -212,11 +228,11 @@ pub fn save(
     env: &Env,
     account: &AccountConfig,
     plan: &Plan,
-    looked: &Observation,
+    observation: &Observation,
     file: &Path,
 ) -> Result<(), OpError> {
-    let whose = (account.name.as_str(), looked.service.as_str(), looked.account_id);
-    let saved = SavedPlan::new(whose, env.clock.now().0, looked.rate, plan.clone());
+    let whose = (account.name.as_str(), observation.service.as_str(), observation.account_id);
+    let saved = SavedPlan::new(whose, env.clock.now().0, observation.rate, plan.clone());
     replace(file, saved.to_json().as_bytes(), Durability::Unsynced)
         .map_err(|error| cannot_write(file, &error))
 }

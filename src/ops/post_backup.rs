@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::config::{AccountConfig, ExportSettings};
 
 /// How long to wait for another process that holds the account's lock.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Does the work that is configured for `account`, and returns a message for each failure.
 #[must_use]
@@ -25,8 +25,8 @@ pub fn post_backup(account: &AccountConfig, clock: &dyn Clock) -> Vec<String> {
     };
     if let Some(rules) = &settings.keep {
         let command = "daemon (retention)";
-        let plan = plan_locked(account, rules, command, PATIENCE, clock);
-        let forgotten = plan.and_then(|plan| plan.forget_before_copy(clock));
+        let plan = plan_locked(account, rules, command, LOCK_TIMEOUT, clock);
+        let forgotten = plan.and_then(|plan| plan.forget_without_copy(clock));
         note("old snapshots were not forgotten", forgotten);
     }
     if let Some(to) = &settings.export {

@@ -114,14 +114,14 @@ pub fn rehearse(env: &Env, request: RehearseRequest<'_>) -> Result<RehearsalRepo
 
 /// The error of a rehearsed run, without a hint to resume it.
 fn rehearsal_error(error: ApplyError, account: &str) -> OpError {
-    let is_run = matches!(error, ApplyError::Stopped { .. } | ApplyError::Unsettled { .. });
+    let is_run = matches!(error, ApplyError::Stopped { .. } | ApplyError::OutcomeUnreadable { .. });
     let failure = apply_error(error, account);
     if is_run { failure.next(NextStep::Rehearsed) } else { failure }
 }
 
 impl RehearsalAssumptions {
     /// `behaviour` with these assumptions.
-    fn upon(&self, mut behaviour: Behaviour) -> Result<Behaviour, OpError> {
+    fn apply_to(&self, mut behaviour: Behaviour) -> Result<Behaviour, OpError> {
         let usage = |error| OpError::new(OpErrorKind::Usage, error).next(NextStep::ListBehaviours);
         behaviour.apply(&self.behaviour.join(",")).map_err(usage)?;
         for (cap, most) in &self.caps {
@@ -181,7 +181,7 @@ fn rehearsal_session<'a>(
     if !parts.is_empty() {
         behaviour.set("not-offered", &parts.join("+")).map_err(wrong)?;
     }
-    let behaviour = assumed.upon(behaviour)?;
+    let behaviour = assumed.apply_to(behaviour)?;
     let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::new(env.clock.now()));
     let session = AccountSession::to_sandbox(account, bounds, (loaded.store, behaviour), &clock);
     Ok(WriteSession::of_copy(env, account, session, vault, clock))

@@ -12,7 +12,7 @@ use super::input;
 use crate::change::csv_files::rejected::rejected;
 use crate::change::csv_files::{RowSource, TextEncoding};
 use crate::change::desired::SourceLocation;
-use crate::change::plan::{MigrationMatches, MoveNote, Plan, PlanStep, UnsupportedChange};
+use crate::change::plan::{MigrationMatches, MigrationNote, Plan, PlanStep, UnsupportedChange};
 use crate::files::{Durability, replace};
 use crate::format;
 
@@ -28,7 +28,7 @@ pub struct RunInput {
     pub manual: u64,
     /// The note of a migration, for the next one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub moved: Option<MoveNote>,
+    pub moved: Option<MigrationNote>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,7 +68,7 @@ impl RunInput {
     }
 
     fn moved(plan: &Plan) -> Self {
-        let note = |it: &MigrationMatches| MoveNote {
+        let note = |it: &MigrationMatches| MigrationNote {
             origin: it.origin.clone(),
             agreed: it.agreed.clone(),
         };

@@ -43,7 +43,7 @@ pub fn verify_copy(
             }
             _ => error.into(),
         })?;
-    let unproven = unproven(&candidate, account, env)?;
+    let unproven = check_account(&candidate, account, env)?;
     if candidate.foreign_log {
         env.warn(format_args!(
             "the log beside {} is of another file and was left out",
@@ -65,7 +65,7 @@ impl VerifiedCopy {
 
 /// Refuses the vault of another account, by comparing its id with that of the present vault. If the
 /// present vault cannot be read, returns the id of the copy, which is then unproven.
-fn unproven(
+fn check_account(
     candidate: &RestoreCandidate,
     account: &AccountConfig,
     env: &Env,

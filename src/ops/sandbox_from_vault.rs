@@ -86,7 +86,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_no_list_shows_comes_from_the_vaults_memory() {
+    fn unlisted_values_come_from_the_sent_values() {
         let mut vault = Vault::in_memory().unwrap();
         let now = Timestamp(0);
         let mut sent = |resource, id, field: &str, value: Value| {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_to_a_copy_stays_there() {
+    fn writes_to_a_sandbox_copy_do_not_change_the_vault() {
         let folder = tempfile::tempdir().unwrap();
         let mut vault = Vault::open_or_create(&folder.path().join("main.db")).unwrap();
         let (resource, key, now) = (Resource::QrCodes, RecordKey::Id(1), Timestamp(0));

@@ -153,7 +153,7 @@ impl StateRef {
                 let config = env.config()?;
                 match (config.account(&name), config.accounts()) {
                     (Err(error), [only]) if bare => {
-                        return Self::of_the_only(only, text)?.ok_or_else(|| error.into());
+                        return Self::of_only_account(only, text)?.ok_or_else(|| error.into());
                     }
                     (found, _) => found?,
                 }
@@ -166,7 +166,7 @@ impl StateRef {
 
     /// The snapshot with the tag or number `text` in the only account; `None` if there is none and
     /// `text` can only be the name of an account.
-    fn of_the_only(account: &AccountConfig, text: &str) -> Result<Option<Self>, OpError> {
+    fn of_only_account(account: &AccountConfig, text: &str) -> Result<Option<Self>, OpError> {
         let target = Self { account: account.clone(), reference: Reference::parse(text)? };
         match target.find() {
             Ok(_) => Ok(Some(target)),
@@ -216,7 +216,7 @@ impl StateRef {
                 OpError::new(OpErrorKind::NotFound, format_args!("{name} has no snapshot yet"))
                     .next(NextStep::BackUp(Some(name.clone())))
             }
-            ReferenceError::Alone => {
+            ReferenceError::OnlyOne => {
                 OpError::new(OpErrorKind::NotFound, format_args!("{name}: {error}"))
                     .next(NextStep::BackUpAgain(name.clone()))
             }

@@ -98,12 +98,12 @@ impl<'a> WriteSession<'a> {
     /// If a resource cannot be read completely, the vault belongs to another account, or another
     /// process writes to the account under another name.
     pub fn observe(&mut self, which: &[Resource], aside: bool) -> Result<Observation, OpError> {
-        let looked = self.observe_unlocked(which, aside)?;
-        if let (Some(id), Some(writes)) = (looked.account_id, &mut self.writes) {
+        let observation = self.observe_unlocked(which, aside)?;
+        if let (Some(id), Some(writes)) = (observation.account_id, &mut self.writes) {
             let taken = writes.take(self.env, &self.session.service, id);
-            taken.map_err(|failure| self.discard_after(&looked, failure))?;
+            taken.map_err(|failure| self.discard_after(&observation, failure))?;
         }
-        Ok(looked)
+        Ok(observation)
     }
 
     fn observe_unlocked(
@@ -112,20 +112,20 @@ impl<'a> WriteSession<'a> {
         aside: bool,
     ) -> Result<Observation, OpError> {
         let Self { account, session, vault, progress, clock, .. } = self;
-        let looked = if aside {
+        let observation = if aside {
             observe_aside(&**clock, account, session, Some(vault), &**progress, which)
         } else {
             observe_into(&**clock, account, session, vault, &**progress, which)
         };
         progress.pause();
-        looked
+        observation
     }
 
     /// Forgets the snapshot of an observation without a run, so that the list of snapshots has only
     /// requested ones.
-    pub fn discard_observation(&mut self, looked: &Observation) -> Result<(), OpError> {
-        if looked.kept {
-            self.vault.forget(&[looked.snapshot], self.clock.now())?;
+    pub fn discard_observation(&mut self, observation: &Observation) -> Result<(), OpError> {
+        if observation.kept {
+            self.vault.forget(&[observation.snapshot], self.clock.now())?;
         }
         Ok(())
     }
@@ -133,8 +133,8 @@ impl<'a> WriteSession<'a> {
     /// Like [`Self::discard_observation`] after a failure. Returns `failure`, even if discarding
     /// fails too.
     #[must_use]
-    pub fn discard_after(&mut self, looked: &Observation, failure: OpError) -> OpError {
-        let _ = self.discard_observation(looked);
+    pub fn discard_after(&mut self, observation: &Observation, failure: OpError) -> OpError {
+        let _ = self.discard_observation(observation);
         failure
     }
 

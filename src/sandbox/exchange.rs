@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_request_changes_nothing_and_a_lost_reply_does() {
+    fn a_lost_request_has_no_effect_and_a_lost_reply_has() {
         assert_eq!(create(Fault::LostRequest), (ExchangeEnd::Silence, 0));
         assert_eq!(create(Fault::LostReply), (ExchangeEnd::Silence, 1));
         assert_eq!(create(Fault::Reset), (ExchangeEnd::Reset, 0));

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_hits_the_named_request() {
+    fn a_scripted_fault_affects_its_request() {
         let faults = Faults::none().with(Fault::Reset, FaultTrigger::Nth(2));
         assert_eq!(drawn(faults, 3), [None, Some(Fault::Reset), None]);
         let path = FaultTrigger::Path {

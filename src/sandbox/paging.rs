@@ -48,18 +48,18 @@ impl ListPage {
         behaviour: &Behaviour,
     ) -> Vec<(u64, &'a T)> {
         match behaviour.order {
-            Order::Ascending => self.twinned(rows, behaviour.twins),
-            Order::Descending => self.twinned(rows.rev(), behaviour.twins),
+            Order::Ascending => self.with_duplicate(rows, behaviour.twins),
+            Order::Descending => self.with_duplicate(rows.rev(), behaviour.twins),
             Order::ByName => {
                 let mut all: Vec<_> = rows.collect();
                 all.sort_by(|(_, one), (_, other)| name(one).cmp(name(other)));
-                self.twinned(all.into_iter(), behaviour.twins)
+                self.with_duplicate(all.into_iter(), behaviour.twins)
             }
         }
     }
 
     /// Slices the page out of the list, in which the first record may be listed twice.
-    fn twinned<T: Copy>(&self, mut rows: impl Iterator<Item = T>, twins: Twins) -> Vec<T> {
+    fn with_duplicate<T: Copy>(&self, mut rows: impl Iterator<Item = T>, twins: Twins) -> Vec<T> {
         let Some(first) = (twins != Twins::None).then(|| rows.next()).flatten() else {
             return self.cut(rows);
         };

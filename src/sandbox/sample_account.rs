@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn some_scan_counter_grows_within_seconds() {
+    fn a_scan_counter_grows_within_seconds() {
         let now = Timestamp(1_750_000_000_000);
         let store = sample_account(now);
         let scans = |at| store.qr_codes.iter().map(|(_, c)| c.scans.at(at)).sum::<u64>();

@@ -141,7 +141,7 @@ impl SandboxService {
 
     /// Answers one request at `now`.
     pub fn handle(&mut self, now: Timestamp, request: &Request) -> Response {
-        let now = self.own_time(now);
+        let now = self.server_time(now);
         let decision = self.limiter.admit(now, &self.behaviour);
         let response = if decision.allowed {
             self.answer(now, request)
@@ -153,14 +153,14 @@ impl SandboxService {
 
     /// Refuses one request because of the rate limit, even if it is not reached.
     pub fn refuse_for_limit(&mut self, now: Timestamp, request: &Request) -> Response {
-        let now = self.own_time(now);
+        let now = self.server_time(now);
         let counted = self.limiter.admit(now, &self.behaviour);
         let decision = LimitDecision { allowed: false, remaining: 0, ..counted };
         let response = self.throttled(now, decision);
         self.finish(now, request, decision, response)
     }
 
-    fn own_time(&self, now: Timestamp) -> Timestamp {
+    fn server_time(&self, now: Timestamp) -> Timestamp {
         Timestamp(now.0.saturating_add(self.behaviour.skew.saturating_mul(1000)))
     }
 
@@ -245,13 +245,13 @@ impl SandboxService {
         if let Some(target) = &self.behaviour.redirect.0 {
             return redirect(target, &request.path);
         }
-        match self.work(now, request) {
+        match self.execute(now, request) {
             Ok(answer) => self.success(answer),
             Err(refusal) => self.failure(&refusal),
         }
     }
 
-    fn work(&mut self, now: Timestamp, request: &Request) -> Result<Answer, RequestRefusal> {
+    fn execute(&mut self, now: Timestamp, request: &Request) -> Result<Answer, RequestRefusal> {
         self.admit_key(request.key.as_ref())?;
         let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
         let path =
@@ -261,7 +261,7 @@ impl SandboxService {
             Lookup::WrongMethod => return Err(RequestRefusal::wrong_method()),
             Lookup::Unknown => return Err(RequestRefusal::wrong_path()),
         };
-        self.admit_part(&route)?;
+        self.check_offered(&route)?;
         if request.method == Method::Get {
             let reader = Reader { store: &self.store, behaviour: &self.behaviour, now };
             return reader.read(&route, query);
@@ -285,7 +285,7 @@ impl SandboxService {
         Err(RequestRefusal::new(status, "A valid API key is required to use this service."))
     }
 
-    fn admit_part(&self, route: &Route) -> Result<(), RequestRefusal> {
+    fn check_offered(&self, route: &Route) -> Result<(), RequestRefusal> {
         if !self.behaviour.not_offered.0.contains(&route.part()) {
             return Ok(());
         }

@@ -84,7 +84,7 @@ pub fn chart(
 ) -> Chart {
     let mut points: Vec<(Timestamp, i64)> = samples.iter().map(|it| (it.time, it.value)).collect();
     points.sort_by_key(|(time, _)| *time);
-    let points = thinned(&points);
+    let points = sampled(&points);
     let rows = points.iter().rev().map(|(at, it)| (TimeText::new(*at, now), number(*it)));
     Chart {
         id,
@@ -99,7 +99,7 @@ pub fn chart(
 }
 
 /// At most [`MAX_POINTS`] points, evenly spaced, with the first and the last.
-fn thinned(points: &[(Timestamp, i64)]) -> Vec<(Timestamp, i64)> {
+fn sampled(points: &[(Timestamp, i64)]) -> Vec<(Timestamp, i64)> {
     if points.len() <= MAX_POINTS {
         return points.to_vec();
     }

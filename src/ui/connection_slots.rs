@@ -84,7 +84,7 @@ impl<C> ConnectionSlots<C> {
         if of_client >= self.max_per_client {
             state.close(Some(client))?;
         } else if state.places.len() >= self.max {
-            let greediest = state.greediest();
+            let greediest = state.busiest_client();
             state.close(greediest).or_else(|| state.close(None))?;
         }
         let number = state.next;
@@ -97,7 +97,7 @@ impl<C> ConnectionSlots<C> {
 
 impl<C> OpenConnections<C> {
     /// The client with the most connections.
-    fn greediest(&self) -> Option<IpAddr> {
+    fn busiest_client(&self) -> Option<IpAddr> {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         for taken in self.places.values() {
             *counts.entry(taken.client).or_default() += 1;

@@ -141,7 +141,7 @@ impl AccessGuard {
     #[must_use]
     pub fn decide<'a>(&self, request: &AccessRequest<'a>) -> AccessDecision<'a> {
         let host = request.host.unwrap_or_default();
-        if !self.is_ours(host) {
+        if !self.is_own_host(host) {
             return AccessDecision::OtherHost(host);
         }
         let Some(token) = self.token.as_ref().filter(|_| !OPEN.contains(&request.path)) else {
@@ -160,7 +160,7 @@ impl AccessGuard {
 
     /// Whether `host` names this server. Refuses other names, since an attacker can make a DNS name
     /// resolve to this address (DNS rebinding).
-    fn is_ours(&self, host: &str) -> bool {
+    fn is_own_host(&self, host: &str) -> bool {
         let name = name_of(host).to_ascii_lowercase();
         if self.hosts.contains(&name) || name == "localhost" {
             return true;
@@ -204,7 +204,7 @@ mod tests {
         AccessGuard::new(listen.parse().unwrap(), token, hosts).unwrap()
     }
 
-    fn asks(guard: &AccessGuard, host: &str) -> bool {
+    fn is_allowed_host(guard: &AccessGuard, host: &str) -> bool {
         let request = AccessRequest { path: "/", host: Some(host), ..AccessRequest::default() };
         guard.decide(&request) == AccessDecision::Allowed
     }
@@ -215,7 +215,7 @@ mod tests {
         for host in
             ["localhost", "LocalHost:8080", "127.0.0.1:8080", "127.0.0.1", "[::1]:80", "[::1]"]
         {
-            assert!(asks(&own, host), "{host}");
+            assert!(is_allowed_host(&own, host), "{host}");
         }
         for host in [
             "",
@@ -227,7 +227,7 @@ mod tests {
             "[::1",
             ":8080",
         ] {
-            assert!(!asks(&own, host), "{host}");
+            assert!(!is_allowed_host(&own, host), "{host}");
         }
         assert_eq!(own.decide(&AccessRequest::default()), AccessDecision::OtherHost(""));
     }

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_prefers_open_metrics_gets_it() {
+    fn open_metrics_is_served_if_preferred() {
         let prometheus = "application/openmetrics-text;version=1.0.0,\
                           application/openmetrics-text;version=0.0.1;q=0.75,\
                           text/plain;version=0.0.4;q=0.5,*/*;q=0.1";

@@ -17,10 +17,10 @@ use crate::server::Server;
 use crate::ui::connection_slots::{BusyFlag, ConnectionSlots, client};
 
 /// The most open connections.
-const CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 
 /// The most open connections of one client.
-const OF_ONE_CLIENT: usize = 64;
+const MAX_PER_CLIENT: usize = 64;
 
 /// Time limit for the head of a request.
 pub(crate) const HEADER_TIME: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ pub(crate) fn serve(
     header_time: Duration,
 ) -> io::Result<Server> {
     let listener = TcpListener::bind(listen)?;
-    let slots = ConnectionSlots::new(CONNECTIONS, OF_ONE_CLIENT);
+    let slots = ConnectionSlots::new(MAX_CONNECTIONS, MAX_PER_CLIENT);
     Server::start("page", listener, move |stream, address| {
         let (router, client) = (router.clone(), client(address.ip()));
         let (close, mut closed) = oneshot::channel::<()>();

@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_added_can_be_taken_away_in_any_order(texts in prop::collection::vec(any::<String>(), 0..9)) {
+        fn sums_can_be_subtracted_in_any_order(texts in prop::collection::vec(any::<String>(), 0..9)) {
             let hashes: Vec<_> = texts.iter().map(|text| blake3::hash(text.as_bytes())).collect();
             let mut sum = DigestSum::default();
             hashes.iter().for_each(|hash| sum.add(*hash));

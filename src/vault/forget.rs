@@ -76,7 +76,7 @@ impl Vault {
         if free.map_err(|source| self.sql(source))? == 0 {
             return Ok(());
         }
-        match self.transact_now(|tx, _| release_free_pages(tx, MOST_RELEASED)) {
+        match self.transact_now(|tx, _| release_free_pages(tx, MAX_RELEASED)) {
             Err(VaultError::Full(_)) => Ok(()),
             done => done,
         }
@@ -84,7 +84,7 @@ impl Vault {
 }
 
 /// Maximum number of free pages that the end of a snapshot releases (16 MiB).
-const MOST_RELEASED: u32 = 4096;
+const MAX_RELEASED: u32 = 4096;
 
 /// Releases up to `max` free pages to the file system: the last pages of the file move into their
 /// place. A file of an earlier format keeps them until it is rewritten.

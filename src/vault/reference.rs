@@ -46,7 +46,7 @@ pub enum ReferenceError {
     NoAccount,
     /// There is no reference after the `@`.
     #[error("the reference after the @ of `{0}` is missing")]
-    Nothing(String),
+    NoReference(String),
     /// The account has no readable snapshot.
     #[error("there is no snapshot yet")]
     Empty,
@@ -55,7 +55,7 @@ pub enum ReferenceError {
     NoNumber(SnapshotId, String),
     /// `latest~N` with only one backup.
     #[error("there is no snapshot before the newest: only one backup exists")]
-    Alone,
+    OnlyOne,
     /// `latest~N` is out of range: N, and the number of backups.
     #[error("latest~{0} is out of range: only {1} backups exist")]
     NoOlder(usize, usize),
@@ -67,7 +67,7 @@ pub enum ReferenceError {
     NoTag(String),
     /// The digits are the number of one snapshot and the tag of another, whose number follows.
     #[error("`{0}` is the number of a snapshot and the tag of #{1}; write #{0} or #{1}")]
-    Either(String, SnapshotId),
+    Ambiguous(String, SnapshotId),
 }
 
 impl QualifiedReference {
@@ -80,7 +80,7 @@ impl QualifiedReference {
         if let Some((account, reference)) = text.split_once('@') {
             return match (account, reference) {
                 ("", _) => Err(ReferenceError::NoAccount),
-                (_, "") => Err(ReferenceError::Nothing(text.to_owned())),
+                (_, "") => Err(ReferenceError::NoReference(text.to_owned())),
                 _ => Ok(Self {
                     account: Some(account.to_owned()),
                     reference: Some(Reference::parse(reference)?),
@@ -143,7 +143,7 @@ impl Reference {
                 let (newest, older) = snapshots.split_last().ok_or(ReferenceError::Empty)?;
                 let mut older = older.iter().rev().filter(|it| !it.of_run);
                 let none = match older.clone().count() {
-                    0 => ReferenceError::Alone,
+                    0 => ReferenceError::OnlyOne,
                     many => ReferenceError::NoOlder(*back, many + 1),
                 };
                 let found = match back.checked_sub(1) {
@@ -168,7 +168,7 @@ impl Reference {
                 let number = number.map(|number| Self::Number(number).find(snapshots, zone));
                 match (found, number) {
                     (Some(tagged), Some(Ok(Some(other)))) if tagged.number != other.number => {
-                        return Err(ReferenceError::Either(tag.clone(), tagged.number));
+                        return Err(ReferenceError::Ambiguous(tag.clone(), tagged.number));
                     }
                     (Some(tagged), _) => Some(tagged),
                     (None, Some(found)) => return found,
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_looked_at_is_the_newest_but_never_so_many_before_it() {
+    fn snapshots_of_runs_count_as_latest_and_not_as_backups_before_it() {
         let mut all = snapshots(&["2026-11-01T10:00:00Z"; 5]);
         for at in [1, 2, 4] {
             all[at].of_run = true;
@@ -302,11 +302,11 @@ mod tests {
         assert_eq!(found(3), Err(ReferenceError::NoOlder(3, 3)));
         all.truncate(1);
         let error = Reference::Latest(1).find(&all, &chrono::Utc);
-        assert_eq!(error, Err(ReferenceError::Alone));
+        assert_eq!(error, Err(ReferenceError::OnlyOne));
     }
 
     #[test]
-    fn what_is_not_there_is_told() {
+    fn each_missing_reference_has_its_error() {
         for (text, message) in [
             ("#9", "there is no snapshot #9; the snapshots are #1 to #3"),
             ("9", "there is no snapshot #9; the snapshots are #1 to #3"),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_of_digits_that_is_a_number_too_is_not_guessed() {
+    fn a_tag_that_is_also_a_snapshot_number_is_ambiguous() {
         let mut all = snapshots(&["2026-11-01T10:00:00Z", "2026-11-02T10:00:00Z"]);
         all[0].tag = Some("2".to_owned());
         let found = |text| {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_word_is_an_account_and_a_bare_reference_is_not() {
+    fn a_plain_word_is_an_account_and_a_plain_reference_is_not() {
         let both =
             |text| QualifiedReference::parse(text).map(|it| (it.account, it.reference)).unwrap();
         assert_eq!(both("main"), (Some("main".into()), None));

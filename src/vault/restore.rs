@@ -20,7 +20,7 @@ use crate::vault::{AccountIdentity, Vault, VaultError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplaceStep {
     /// The log of the old file is written back or removed.
-    LogGone,
+    LogRemoved,
     /// The new file is in place.
     Replaced,
 }
@@ -79,7 +79,7 @@ impl RestoreCandidate {
         // Kept until the new file is in place: no process may open the old file and then remove the
         // log of the new one.
         let old = close_old_vault(&self.target)?;
-        after(ReplaceStep::LogGone)?;
+        after(ReplaceStep::LogRemoved)?;
         fs::rename(&self.file, &self.target).map_err(fail)?;
         sync_folder(&self.target).map_err(fail)?;
         after(ReplaceStep::Replaced)?;

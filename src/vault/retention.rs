@@ -89,7 +89,7 @@ pub fn decide(
         (keep.yearly, "yearly", |time| (time.year(), 0, 0)),
     ];
     for (count, name, bucket) in rules {
-        for at in picks(snapshots, count, bucket, zone) {
+        for at in newest_per_bucket(snapshots, count, bucket, zone) {
             decisions[at].reasons.push(name.to_owned());
         }
     }
@@ -131,7 +131,7 @@ fn always(
 
 /// The newest snapshot of each of the newest `count` buckets that have one. A complete snapshot is
 /// preferred to a partial one, and a backup to a run's snapshot.
-fn picks(
+fn newest_per_bucket(
     snapshots: &[Snapshot],
     count: u64,
     bucket: Bucket,
@@ -191,7 +191,7 @@ mod tests {
     use SnapshotStatus::{Complete, Partial};
 
     #[test]
-    fn a_partial_snapshot_never_stands_for_a_complete_one_of_its_day() {
+    fn a_complete_snapshot_is_preferred_to_a_partial_one_of_its_day() {
         let days = [(1, Complete), (1, Partial), (2, Complete), (2, Partial)];
         assert_eq!(
             kept(&days, &RetentionPolicy { daily: 2, ..RetentionPolicy::default() }),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_looked_at_pushes_no_backup_out() {
+    fn snapshots_of_runs_displace_no_backup() {
         let mut all = snapshots(&[1, 2, 2, 2, 3, 3].map(|day| (day, Complete)));
         for at in [2, 3, 5] {
             all[at].of_run = true;
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_complete_snapshot_is_kept_whatever_the_rules_say() {
+    fn the_newest_complete_snapshot_is_always_kept() {
         let days = [(1, Complete), (2, Partial), (3, Partial)];
         assert_eq!(kept(&days, &RetentionPolicy { last: 1, ..RetentionPolicy::default() }), [1, 3]);
     }

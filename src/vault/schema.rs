@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vault_of_an_older_format_is_led_through_every_step() {
+    fn a_vault_of_an_older_format_gets_every_migration() {
         let mut db = Connection::open_in_memory().unwrap();
         migrate(&mut db, &MIGRATIONS[..1]).unwrap();
         let longer: &[Migration] = &[
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_vault_is_what_the_migrations_make() {
+    fn a_new_vault_equals_a_migrated_one() {
         let mut migrated = Connection::open_in_memory().unwrap();
         migrated.execute_batch(INCREMENTAL_VACUUM).unwrap();
         migrate(&mut migrated, MIGRATIONS).unwrap();
@@ -474,7 +474,7 @@ mod tests {
     static WAITS: AtomicBool = AtomicBool::new(false);
 
     #[test]
-    fn two_that_make_one_vault_at_once_both_get_it() {
+    fn two_connections_that_create_a_vault_at_once_both_open_it() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("main.db");
         let mut first = Connection::open(&file).unwrap();

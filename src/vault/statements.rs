@@ -8,7 +8,7 @@ use crate::model::Resource;
 use crate::vault::version_rows::StoredVersion;
 
 /// Number of rows of a multi-row insert, which amortizes the cost of a statement.
-pub(super) const MANY: usize = 16;
+pub(super) const INSERT_ROWS: usize = 16;
 
 /// The statements on a resource's versions.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Statements {
     /// The open versions of a range of ids, in order.
     pub scan: String,
     pub insert: String,
-    /// Inserts [`MANY`] versions with the same template and `extra` (parameters 2 and 3).
+    /// Inserts [`INSERT_ROWS`] versions with the same template and `extra` (parameters 2 and 3).
     pub insert_alike: String,
     pub overwrite: String,
     pub close: String,
@@ -64,7 +64,7 @@ impl Statements {
                  WHERE v.\"{key}\" BETWEEN ?1 AND ?2 AND v.until IS NULL ORDER BY v.\"{key}\""
             ),
             insert: insert(&into, 3, columns.len(), 1),
-            insert_alike: insert(&into, 3, columns.len(), MANY),
+            insert_alike: insert(&into, 3, columns.len(), INSERT_ROWS),
             overwrite: format!(
                 "UPDATE {table} SET since = ?1, shape = ?, extra = ?, {} WHERE version = ?",
                 sets.join(", ")
@@ -93,7 +93,7 @@ impl SeriesStatements {
                 "INSERT INTO {table} VALUES(?1, ?2, ?3)
                  ON CONFLICT DO UPDATE SET value = excluded.value"
             ),
-            begin: insert(&format!("{table}(snapshot, id, value)"), 1, 2, MANY),
+            begin: insert(&format!("{table}(snapshot, id, value)"), 1, 2, INSERT_ROWS),
         }
     }
 }

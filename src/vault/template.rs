@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn every_odd_spelling_comes_back_to_the_byte() {
+    fn every_unusual_spelling_is_restored_byte_for_byte() {
         for raw in [
             r#"{"id":1}"#,
             r#" { "id" : 007e0 , "x" : [ 1, {"y":null} ] } "#.replace("007e0", "7").trim(),
@@ -283,7 +283,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn unpack_of_pack_is_the_text_that_came(
+        fn unpack_restores_the_packed_text(
             id in any::<i64>(), name in json(), public in json(), rotator in json(),
             other in json(), pretty in any::<bool>(),
         ) {

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_look_alike_are_read_by_their_pattern() {
+    fn similar_records_are_split_by_their_pattern() {
         let plain = |id: i64, scans: i64, name: &str| {
             format!(r#"{{"id":{id},"link":"https://a/{id}","scans":{scans},"name":"{name}"}}"#)
         };
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pattern_does_not_fit_is_decoded() {
+    fn a_record_without_a_matching_pattern_is_decoded() {
         for odd in [
             r#"{"id":07,"name":"x"}"#,
             r#"{"id":-0,"name":"x"}"#,
@@ -279,7 +279,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_pattern_gives_what_decoding_gives(
+        fn a_pattern_splits_like_the_decoder(
             records in prop::collection::vec(
                 (raw_value(), raw_value(), raw_value(), prop::sample::select(vec!["name", "domain", "x"])), 1..12),
             items in any::<bool>(),

@@ -114,17 +114,17 @@ impl ToSql for Column<'_> {
 
 /// Placeholder in `extra` of an open version, with room for `until`. A row that grows when its
 /// version is closed could split a full page.
-pub(super) const ROOM: &str = "\x02";
+pub(super) const RESERVED_SPACE: &str = "\x02";
 
 /// The value to store in `extra` while the version is open.
-pub(super) fn with_room(extra: Option<&str>) -> &str {
-    extra.unwrap_or(ROOM)
+pub(super) fn with_reserved_space(extra: Option<&str>) -> &str {
+    extra.unwrap_or(RESERVED_SPACE)
 }
 
 /// The value of the column `extra`, without the placeholder.
 pub(super) fn extra<'a>(row: &'a Row<'_>, at: usize) -> Result<Option<&'a str>, TransactionError> {
     let damaged = |_| TransactionError::Damaged("column extra holds no text".to_owned());
-    Ok(row.get_ref(at)?.as_str_or_null().map_err(damaged)?.filter(|extra| *extra != ROOM))
+    Ok(row.get_ref(at)?.as_str_or_null().map_err(damaged)?.filter(|extra| *extra != RESERVED_SPACE))
 }
 
 /// Whether the column contains exactly this value.

@@ -18,7 +18,7 @@ use crate::model::{DecodedRecord, RecordKey, Resource, SnapshotId};
 use crate::vault::template_match::TemplateMatch;
 use crate::vault::transaction::require_running;
 use crate::vault::version_rows::{
-    ROOM, StoredVersion, TemplateCache, equal_stored_fields, stored_hash, stored_key,
+    RESERVED_SPACE, StoredVersion, TemplateCache, equal_stored_fields, stored_hash, stored_key,
 };
 
 /// Identifies a page of a listing, with the state of the crawl after it.
@@ -144,7 +144,7 @@ fn revert(
         let reopen = format!(
             "UPDATE {table} SET until = NULL, extra = coalesce(extra, ?2) WHERE until = ?1"
         );
-        tx.execute(&reopen, (number, ROOM))?;
+        tx.execute(&reopen, (number, RESERVED_SPACE))?;
         if resource.spec().counter().is_some() {
             let table = format!("sample_{}", resource.name());
             tx.execute(&format!("DELETE FROM {table} WHERE snapshot = ?1"), [number])?;
@@ -200,7 +200,7 @@ pub(super) fn remove(
         writer.delete(stored.version)?;
         let changed: &mut HashMap<_, _> = match &mut changed {
             Some(changed) => changed,
-            none => none.insert(ended_in(tx, snapshot, resource)?),
+            none => none.insert(closed_in(tx, snapshot, resource)?),
         };
         if let Some(before) = changed.get_mut(&stored_key(resource, &stored)) {
             let changed_fields =
@@ -220,7 +220,7 @@ fn damaged_rows() -> TransactionError {
 }
 
 /// The versions that `snapshot` closed, by key.
-fn ended_in(
+fn closed_in(
     tx: &Transaction<'_>,
     snapshot: SnapshotId,
     resource: Resource,

@@ -13,25 +13,25 @@ use rusqlite::{CachedStatement, OptionalExtension};
 pub use self::result::WriteResult;
 use super::digest::DigestSum;
 use super::schema::{counter_place, key_columns, version_table};
-use super::statements::{MANY, SeriesStatements, Statements};
+use super::statements::{INSERT_ROWS, SeriesStatements, Statements};
 use super::{Transaction, TransactionError, digest};
 use crate::model::differences::equal_fields;
 use crate::model::{RecordKey, Resource, SnapshotId};
 use crate::vault::template_match::TemplateMatch;
 use crate::vault::version_rows::{
-    Column, ROOM, StoredVersion, TemplateCache, equal_stored_fields, extra, same, stored_hash,
-    with_room,
+    Column, RESERVED_SPACE, StoredVersion, TemplateCache, equal_stored_fields, extra, same,
+    stored_hash, with_reserved_space,
 };
 use crate::vault::writer::cursor::VersionCursor;
 use crate::vault::writer::item::{Open, StoredRecord, WriteItem};
 
 /// How a stored version compares with a received record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Likeness {
+enum VersionMatch {
     /// The same text, except for the counter.
     Same,
     /// Other text with the same fields.
-    Alike,
+    SameFields,
     Different,
 }
 
@@ -75,7 +75,7 @@ impl<'t> Series<'t> {
         snapshot: SnapshotId,
         samples: &[(i64, i64)],
     ) -> Result<(), TransactionError> {
-        let (many, rest) = samples.as_chunks::<MANY>();
+        let (many, rest) = samples.as_chunks::<INSERT_ROWS>();
         for samples in many {
             self.begin.raw_bind_parameter(1, snapshot)?;
             for (nth, (id, value)) in samples.iter().enumerate() {
@@ -220,7 +220,7 @@ impl<'t> RecordWriter<'t> {
         items: &[WriteItem<'_, '_>],
         put: &mut WriteResult,
     ) -> Result<(), TransactionError> {
-        for items in items.chunks(MANY) {
+        for items in items.chunks(INSERT_ROWS) {
             let last = self.insert(items)?.cast_unsigned();
             put.rows.insert_range(last + 1 - items.len() as u64..=last);
             put.added += items.len() as u64;
@@ -232,7 +232,7 @@ impl<'t> RecordWriter<'t> {
         series.begin(self.snapshot, &samples.collect::<Vec<_>>())
     }
 
-    /// Inserts up to [`MANY`] versions and returns the row number of the last. Row numbers are
+    /// Inserts up to [`INSERT_ROWS`] versions and returns the row number of the last. Row numbers are
     /// consecutive.
     fn insert(&mut self, items: &[WriteItem<'_, '_>]) -> Result<i64, TransactionError> {
         if let Some(first) = items.first().filter(|first| first.are_alike(items)) {
@@ -291,13 +291,13 @@ impl<'t> RecordWriter<'t> {
             Some(open) if open.same => (open.version, true),
             Some(open) => {
                 let mut old = self.load(open.version)?;
-                let likeness = self.likeness(templates, &mut old, &item)?;
-                if likeness == Likeness::Same {
+                let matched = self.compare_version(templates, &mut old, &item)?;
+                if matched == VersionMatch::Same {
                     (open.version, true)
                 } else {
                     put.delta.sub(stored_hash(self.tx, templates, self.resource, &mut old)?);
                     put.delta.add(item.hash(self.resource));
-                    let is_alike = likeness == Likeness::Alike;
+                    let is_alike = matched == VersionMatch::SameFields;
                     (self.replace(templates, &mut old, &item, is_alike, put)?, is_alike)
                 }
             }
@@ -333,13 +333,13 @@ impl<'t> RecordWriter<'t> {
             let changed_fields =
                 !equal_stored_fields(self.tx, templates, self.resource, &mut before, old)?;
             put.changed -= i64::from(changed_fields);
-            match self.likeness(templates, &mut before, item)? {
-                Likeness::Same => {
+            match self.compare_version(templates, &mut before, item)? {
+                VersionMatch::Same => {
                     self.delete(old.version)?;
                     return self.reopen(before.version);
                 }
-                Likeness::Alike => {}
-                Likeness::Different => put.changed += 1,
+                VersionMatch::SameFields => {}
+                VersionMatch::Different => put.changed += 1,
             }
         }
         self.overwrite(old.version, item)
@@ -372,24 +372,24 @@ impl<'t> RecordWriter<'t> {
 
     /// Compares a stored version with the received record. Their columns may differ although the
     /// text is the same: a record that was stored verbatim before may share a template now.
-    fn likeness(
+    fn compare_version(
         &self,
         templates: &mut TemplateCache,
         old: &mut StoredVersion,
         item: &WriteItem<'_, '_>,
-    ) -> Result<Likeness, TransactionError> {
+    ) -> Result<VersionMatch, TransactionError> {
         let template = templates.template(self.tx, old.template_id)?;
         let counter = item.count(self.counter).unwrap_or(0);
         let Ok(text) = old.raw(self.resource, template, Some(counter)) else {
-            return Ok(Likeness::Different);
+            return Ok(VersionMatch::Different);
         };
         let record = &item.matched.record;
         Ok(match text == record.raw {
-            true => Likeness::Same,
+            true => VersionMatch::Same,
             false if equal_fields(self.resource, &record.key, &text, &record.raw) => {
-                Likeness::Alike
+                VersionMatch::SameFields
             }
-            false => Likeness::Different,
+            false => VersionMatch::Different,
         })
     }
 
@@ -425,7 +425,7 @@ impl<'t> RecordWriter<'t> {
     }
 
     pub fn close(&mut self, version: i64) -> Result<(), TransactionError> {
-        self.close.execute((version, self.snapshot, ROOM))?;
+        self.close.execute((version, self.snapshot, RESERVED_SPACE))?;
         Ok(())
     }
 
@@ -434,7 +434,7 @@ impl<'t> RecordWriter<'t> {
         let sql = format!(
             "UPDATE {table} SET until = NULL, extra = coalesce(extra, ?2) WHERE version = ?1"
         );
-        self.tx.prepare_cached(&sql)?.execute((version, ROOM))?;
+        self.tx.prepare_cached(&sql)?.execute((version, RESERVED_SPACE))?;
         Ok(version)
     }
 
@@ -513,7 +513,7 @@ fn bind(
 ) -> Result<(), TransactionError> {
     statement.raw_bind_parameter(1, snapshot)?;
     statement.raw_bind_parameter(2, first.template_id)?;
-    statement.raw_bind_parameter(3, with_room(first.matched.extra.as_deref()))?;
+    statement.raw_bind_parameter(3, with_reserved_space(first.matched.extra.as_deref()))?;
     let mut at = 4;
     for item in items {
         for (place, value) in item.matched.record.values.iter().enumerate() {

@@ -48,12 +48,12 @@ fn environment(service: &Canned, more: &str) -> TestEnvironment {
 }
 
 #[test]
-fn an_authority_of_ones_own_is_named_in_the_configuration_or_the_environment() {
+fn a_private_ca_is_set_in_the_configuration_or_the_environment() {
     let authority = Authority::new();
     let service = authority.service("127.0.0.1", 2100);
     let trusting = environment(&service, "ca_file = \"ca.pem\"\n").file("ca.pem", &authority.pem);
     trusting.run(&["backup", "main", "-q"]).succeeds();
-    trusting.run(&["show", "main@latest", "campaigns"]).succeeds().prints_among("Campaign 3");
+    trusting.run(&["show", "main@latest", "campaigns"]).succeeds().stdout_has("Campaign 3");
     let by_variable = environment(&service, "").file("ca.pem", &authority.pem);
     let file = by_variable.path("ca.pem").display().to_string();
     let by_variable = by_variable.variable("SSL_CERT_FILE", &file);
@@ -62,11 +62,11 @@ fn an_authority_of_ones_own_is_named_in_the_configuration_or_the_environment() {
     let other = environment(&service, "ca_file = \"other.pem\"\n")
         .file("other.pem", &Authority::new().pem)
         .variable("SSL_CERT_FILE", &file);
-    other.run(&["backup", "main"]).exits_with(1).says_among("issuer");
+    other.run(&["backup", "main"]).exits_with(1).stderr_has("issuer");
 }
 
 #[test]
-fn each_wrong_certificate_has_its_message_and_is_not_tried_again() {
+fn each_invalid_certificate_has_its_message_and_is_not_retried() {
     let authority = Authority::new();
     for (service, trusted, why) in [
         (authority.service("127.0.0.1", 2020), true, "the certificate has expired"),
@@ -77,7 +77,7 @@ fn each_wrong_certificate_has_its_message_and_is_not_tried_again() {
         let environment = environment(&service, more).file("ca.pem", &authority.pem);
         let ran = environment.run(&["backup", "main"]).exits_with(1);
         let said = format!("no secure connection: 127.0.0.1: {why}");
-        ran.says_among(&said).says_among("SSL_CERT_FILE");
+        ran.stderr_has(&said).stderr_has("SSL_CERT_FILE");
         assert_eq!(service.connections(), 1, "{why}");
     }
 }
@@ -87,9 +87,9 @@ fn a_file_without_certificates_is_named() {
     let service = Authority::new().service("127.0.0.1", 2100);
     let environment = environment(&service, "ca_file = \"ca.pem\"\n").file("ca.pem", "none\n");
     let ran = environment.run(&["backup", "main"]).exits_with(1);
-    ran.says_among("cannot read the certificates in HOME/ca.pem: it has no certificate");
+    ran.stderr_has("cannot read the certificates in HOME/ca.pem: it has no certificate");
     std::fs::remove_file(environment.path("ca.pem")).unwrap();
     let ran = environment.run(&["backup", "main"]).exits_with(1);
-    ran.says_among("cannot read the certificates in HOME/ca.pem: No such file");
+    ran.stderr_has("cannot read the certificates in HOME/ca.pem: No such file");
     assert_eq!(service.connections(), 0);
 }

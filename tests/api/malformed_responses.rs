@@ -6,7 +6,7 @@ use crate::support::{Host, KEY, LiveService, TestEnvironment};
 const GARBAGE: [&str; 5] = ["not-utf8", "deep", "wrong-types", "huge-numbers", "null"];
 
 #[test]
-fn garbage_of_every_kind_spoils_one_list_and_no_other() {
+fn malformed_responses_affect_only_their_list() {
     for kind in GARBAGE {
         let service = LiveService::start("", "");
         let environment = TestEnvironment::new().account(&service.url());
@@ -27,17 +27,17 @@ fn garbage_of_every_kind_spoils_one_list_and_no_other() {
 }
 
 #[test]
-fn garbage_in_place_of_the_account_stops_before_anything_is_written() {
+fn a_malformed_account_stops_the_backup_before_it_writes() {
     for kind in GARBAGE {
         let service = LiveService::start("", &format!("garbage:{kind}@/api/account"));
         let environment = TestEnvironment::new().account(&service.url());
-        let ran = environment.run(&["backup", "main"]).exits_with(1).prints("");
-        ran.says_among("/api/account").says_among("hint: ");
+        let ran = environment.run(&["backup", "main"]).exits_with(1).stdout_is("");
+        ran.stderr_has("/api/account").stderr_has("hint: ");
     }
 }
 
 #[test]
-fn garbage_in_statistics_loses_the_statistics_alone() {
+fn malformed_statistics_affect_only_the_statistics() {
     let service = LiveService::start("", "garbage:wrong-types@/api/qr/");
     let environment = TestEnvironment::new().account(&service.url());
     let ran = environment.run(&["backup", "--json"]);
@@ -48,7 +48,7 @@ fn garbage_in_statistics_loses_the_statistics_alone() {
 }
 
 #[test]
-fn a_cut_answer_is_asked_for_again() {
+fn a_cut_response_is_retried() {
     for fault in ["cut-body:20", "garbage:truncated", "garbage:empty"] {
         let service = LiveService::start("", &format!("{fault}@/api/campaigns#1"));
         let environment = TestEnvironment::new().account(&service.url());
@@ -70,7 +70,7 @@ fn campaigns(records: &str) -> Host {
 }
 
 #[test]
-fn one_faulty_record_is_named_and_the_others_are_kept() {
+fn one_invalid_record_is_reported_and_the_others_are_stored() {
     for (faulty, named) in [
         (r#"{"id":99999999999999999999,"name":"huge"}"#, "99999999999999999999"),
         (r#"{"id":"x","name":"no number"}"#, "x"),
@@ -85,7 +85,7 @@ fn one_faulty_record_is_named_and_the_others_are_kept() {
         assert_eq!(document["resources"]["campaigns"]["records"], 2, "{faulty}");
         let problem = document["problems"][0].as_str().unwrap();
         assert!(problem.contains("campaigns") && problem.contains(named), "{problem}");
-        ran.says_among(problem);
+        ran.stderr_has(problem);
         let second = environment.run(&["show", "main", "campaigns", "2", "--json"]).succeeds();
         assert!(second.stdout().contains(r#""future":{"a":[1.50]}"#), "{}", second.stdout());
     }
@@ -105,5 +105,5 @@ fn control_characters_in_names_are_escaped() {
         let text = ran.stdout() + &ran.stderr();
         assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{command:?}: {text:?}");
     }
-    assert_eq!(host.heard().iter().filter(|head| head.contains(KEY)).count(), 2);
+    assert_eq!(host.received().iter().filter(|head| head.contains(KEY)).count(), 2);
 }

@@ -3,9 +3,9 @@
 use std::io::Write as _;
 use std::net::TcpStream;
 
-use crate::daemon::process::{Daemon, SECONDLY};
+use crate::daemon::process::{Daemon, EACH_SECOND};
 use crate::support::canned_responses::{self, Canned};
-use crate::support::echo_server::{EchoService, SPELLINGS, Write, holds};
+use crate::support::echo_server::{EchoService, SPELLINGS, Write, contains_secret};
 use crate::support::{Host, TestEnvironment};
 
 const KEY: &str = "k3y-of+the/Owner=9";
@@ -21,7 +21,7 @@ fn environment(service: &EchoService, more: &str) -> TestEnvironment {
 fn is_clean(what: &str, bytes: &[u8], secrets: &[&str]) {
     for secret in secrets {
         let text = String::from_utf8_lossy(bytes);
-        assert!(!holds(bytes, secret), "{what} has {secret}:\n{text}");
+        assert!(!contains_secret(bytes, secret), "{what} has {secret}:\n{text}");
     }
 }
 
@@ -73,7 +73,7 @@ fn an_account_password_that_the_service_echoes_is_not_stored() {
             let set =
                 ["apply", "--to", "main", "--password-file", &file, "--yes", "-vvv", "--json"];
             let ran = environment.run(&set);
-            assert!(service.handled() > 1, "{}", ran.stderr());
+            assert!(service.request_count() > 1, "{}", ran.stderr());
             let secrets = [KEY, PASSWORD];
             is_clean(&format!("{write:?} {how}"), &ran.bytes(), &secrets);
             let runs = environment.run(&["runs", "main", "1", "--json"]);
@@ -84,7 +84,7 @@ fn an_account_password_that_the_service_echoes_is_not_stored() {
 }
 
 #[test]
-fn a_short_key_is_in_no_error_of_a_response_with_status_200() {
+fn a_short_key_is_redacted_in_errors_of_a_response_with_status_200() {
     const SHORT: &str = "abc12Z";
     for body in [
         format!("{{\"error\":1,\"message\":\"the key {SHORT} is wrong\"}}"),
@@ -96,7 +96,7 @@ fn a_short_key_is_in_no_error_of_a_response_with_status_200() {
             TestEnvironment::new().account_with(&host.url(), "").variable("LINKS_KEY", SHORT);
         let backup = environment.run(&["backup", "main", "-vvv"]);
         assert_ne!(backup.code(), Some(0));
-        assert!(host.heard()[0].contains(SHORT) && backup.stderr().contains("[redacted]"));
+        assert!(host.received()[0].contains(SHORT) && backup.stderr().contains("[redacted]"));
         is_clean(&body, &backup.bytes(), &[SHORT]);
         for arguments in [&["status", "--json"][..], &["doctor", "main", "-vvv"]] {
             let ran = environment.run(arguments);
@@ -108,7 +108,7 @@ fn a_short_key_is_in_no_error_of_a_response_with_status_200() {
 
 /// Records keep such a word; an error about what stands in their place does not.
 #[test]
-fn a_short_key_is_in_no_error_about_the_content_of_a_response() {
+fn a_short_key_is_redacted_in_errors_about_a_response() {
     const SHORT: &str = "abc12Z";
     for (path, body) in [
         ("/api/account", format!("{{\"error\":0,\"id\":1,\"note\":\"{SHORT}\"}}")),
@@ -150,7 +150,7 @@ fn a_response_that_is_not_http_reveals_no_key() {
             "LINKS_KEY",
             "-vvv",
         ]);
-        assert!(host.heard()[0].contains(KEY));
+        assert!(host.received()[0].contains(KEY));
         is_clean(&first, &ran.bytes(), &[KEY]);
     }
 }
@@ -163,7 +163,7 @@ fn get(address: &str, path: &str) -> String {
 }
 
 #[test]
-fn alerts_the_page_and_what_the_daemon_keeps_have_no_key() {
+fn alerts_web_ui_and_persisted_state_have_no_key() {
     for how in [0, 3, 6] {
         let secrets = [KEY, "the-shared-secret", TOKEN, "a-secret-of-chat-room-7"];
         let service = EchoService::with(KEY, how, Write::Done, &secrets[1..]);
@@ -173,7 +173,7 @@ fn alerts_the_page_and_what_the_daemon_keeps_have_no_key() {
         ));
         let url = listener.url();
         let more = format!(
-            "schedule = \"{SECONDLY}\"\n[accounts.main.alerts]\n\
+            "schedule = \"{EACH_SECOND}\"\n[accounts.main.alerts]\n\
              webhook = \"{url}/hooks/a-secret-of-chat-room-7\"\nsecret_env = \"ALERTS\"\n\
              command = [\"sh\", \"-c\", \"(env; cat) >> told\"]\n"
         );
@@ -183,7 +183,7 @@ fn alerts_the_page_and_what_the_daemon_keeps_have_no_key() {
         let flags = ["--listen", "127.0.0.1:0", "--token-file", &token, "-vvv"];
         let daemon = Daemon::with(&environment, &flags);
         let address = daemon.page();
-        let mut lines = vec![daemon.hear("a delivery that failed", |line| {
+        let mut lines = vec![daemon.wait_for_line("a delivery that failed", |line| {
             line["message"]
                 .as_str()
                 .is_some_and(|it| it.contains("cannot deliver the alert to the webhook"))
@@ -205,7 +205,7 @@ fn alerts_the_page_and_what_the_daemon_keeps_have_no_key() {
         is_clean(&format!("log {how}"), format!("{lines:?}").as_bytes(), &secrets);
         let status = environment.run(&["status", "--json"]);
         is_clean(&format!("status {how}"), &status.bytes(), &secrets);
-        is_clean(&format!("webhook {how}"), listener.heard().concat().as_bytes(), &secrets[..3]);
+        is_clean(&format!("webhook {how}"), listener.received().concat().as_bytes(), &secrets[..3]);
         assert!(environment.text("told").contains("LINKVAULT_TEXT="));
         for own in ["config.toml", "page.token"] {
             std::fs::remove_file(environment.path(own)).unwrap();

@@ -23,7 +23,7 @@ fn diff_and_plan_match_a_row_with_the_same_record() {
 }
 
 #[test]
-fn a_qr_code_that_linkvault_made_is_known_by_its_content() {
+fn a_qr_code_created_by_linkvault_is_matched_by_content() {
     let environment = TestEnvironment::new().file("qr_codes.csv", "type,data\ntext,Open at nine\n");
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     environment.run(&["import", "qr_codes.csv", "--to", "sandbox", "-y", "-q"]).succeeds();

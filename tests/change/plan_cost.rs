@@ -41,7 +41,7 @@ const BEHAVIOURS: [&str; 5] =
     ["", "max-limit=10", "max-limit=24", "max-limit=25", "max-limit=10,result=total"];
 
 #[test]
-fn a_list_that_grows_over_the_edge_of_a_page_is_in_the_price() {
+fn the_cost_includes_a_list_that_gets_another_page() {
     for behaviour in BEHAVIOURS {
         let (environment, service) = exported(behaviour);
         environment.write("campaigns.csv", &campaigns(12));
@@ -54,7 +54,7 @@ fn a_list_that_grows_over_the_edge_of_a_page_is_in_the_price() {
 }
 
 #[test]
-fn the_pages_that_a_service_gives_of_an_empty_list_are_in_the_price() {
+fn the_cost_includes_the_page_of_an_empty_list() {
     for behaviour in BEHAVIOURS {
         let service = LiveService::serving(Store::default(), behaviour, "");
         let environment = TestEnvironment::new().account(&service.url());
@@ -67,23 +67,23 @@ fn the_pages_that_a_service_gives_of_an_empty_list_are_in_the_price() {
 }
 
 #[test]
-fn a_list_that_loses_records_is_in_the_price() {
+fn the_cost_includes_a_list_that_loses_records() {
     for (behaviour, left) in [("", 1), ("max-limit=10", 1), ("max-limit=10", 11)] {
         let (environment, service) = exported(behaviour);
         let rows = (1..=left).fold("id\n".to_owned(), |text, id| text + &format!("{id}\n"));
         environment.write("sheets/campaigns.csv", &rows);
         let more = ["--delete", "--max-delete", "100%"];
         let (planned, made) = price(&environment, &service, "sheets", &more);
-        assert_eq!(service.inside().store().campaigns.len(), left);
+        assert_eq!(service.sandbox().store().campaigns.len(), left);
         assert_eq!(planned, made, "{behaviour}, {left} left");
     }
 }
 
 /// The list lost records since the backup: a look into the vault confirms the account.
 #[test]
-fn a_dry_run_has_the_price_of_the_plan() {
+fn a_dry_run_has_the_cost_of_the_plan() {
     let (environment, service) = exported("");
-    service.inside().mutate(|store| store.campaigns.remove(1));
+    service.sandbox().mutate(|store| store.campaigns.remove(1));
     environment.write("campaigns.csv", &campaigns(1));
     let requests = |command: &[&str]| {
         let input = ["campaigns.csv", "--to", "main", "--json"];
@@ -94,25 +94,25 @@ fn a_dry_run_has_the_price_of_the_plan() {
 
 /// That a list is empty is believed when it was read twice.
 #[test]
-fn a_list_that_becomes_empty_is_in_the_price() {
+fn the_cost_includes_a_list_that_becomes_empty() {
     let service = LiveService::serving(Store::default(), "", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.write("campaigns.csv", &campaigns(3));
     environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).succeeds();
     service.new_requests();
     let undone = environment.run(&["undo", "main", "1", "--yes"]).succeeds();
-    assert_eq!(service.inside().store().campaigns.len(), 0);
+    assert_eq!(service.sandbox().store().campaigns.len(), 0);
     let made = service.new_requests().len();
-    undone.prints_among(&format!("3 steps: 3 deletes. {made} requests"));
+    undone.stdout_has(&format!("3 steps: 3 deletes. {made} requests"));
 }
 
 /// The vault has pixels from the time when the service offered them.
 #[test]
-fn a_list_that_is_not_offered_any_more_lost_no_records() {
+fn a_list_that_is_no_longer_offered_lost_no_records() {
     let requests = |offered_before: bool| {
         let service = LiveService::start("", "");
         let withdraw = || {
-            let mut service = service.inside();
+            let mut service = service.sandbox();
             service.behaviour_mut().set("not-offered", "pixels").unwrap();
         };
         let environment = TestEnvironment::new().account(&service.url());

@@ -16,7 +16,7 @@ fn saved() -> (TestEnvironment, LiveService) {
     environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
     environment.edit("sheets/channels.csv", "#1F6F54", "#000000");
     let plan = environment.run(&["plan", "sheets", "--to", "main", "-o", "plan.json"]).succeeds();
-    plan.fits().says_among("saved; `linkvault apply plan.json --to main` applies it\n");
+    plan.fits().stderr_has("saved; `linkvault apply plan.json --to main` applies it\n");
     service.new_requests();
     (environment, service)
 }
@@ -24,12 +24,12 @@ fn saved() -> (TestEnvironment, LiveService) {
 const APPLY: [&str; 5] = ["apply", "plan.json", "--to", "main", "--yes"];
 
 #[test]
-fn a_saved_plan_is_sent_as_it_was_shown() {
+fn a_saved_plan_is_sent_as_displayed() {
     let (environment, service) = saved();
     let plan: Value = serde_json::from_str(&environment.text("plan.json")).unwrap();
-    environment.run(&APPLY).succeeds().fits().prints_among("run 1 of main: 2 done, 2 verified; ");
+    environment.run(&APPLY).succeeds().fits().stdout_has("run 1 of main: 2 done, 2 verified; ");
     let shown: Vec<_> = plan["steps"].as_array().unwrap().iter().map(|it| &it["request"]).collect();
-    let service = service.inside();
+    let service = service.sandbox();
     let sent: Vec<_> = service.log().iter().filter(|entry| entry.body.is_some()).collect();
     assert_eq!(shown.len(), sent.len());
     for (shown, sent) in shown.iter().zip(&sent) {
@@ -40,7 +40,7 @@ fn a_saved_plan_is_sent_as_it_was_shown() {
 }
 
 #[test]
-fn a_saved_plan_holds_no_secret_and_is_for_its_owner_alone() {
+fn a_saved_plan_is_private_and_has_no_secret() {
     use std::os::unix::fs::PermissionsExt as _;
     let (environment, _service) = saved();
     assert!(!environment.text("plan.json").contains(KEY));
@@ -55,8 +55,8 @@ fn a_plan_is_applied_once() {
     // Even if the account is as it was then.
     environment.run(&["undo", "main", "1", "--yes"]).succeeds();
     service.new_requests();
-    let ran = environment.run(&APPLY).exits_with(4).fits().prints("");
-    ran.says(
+    let ran = environment.run(&APPLY).exits_with(4).fits().stdout_is("");
+    ran.stderr_is(
         "error: this plan was applied already, in run 1\n\
          hint: nothing was written; make a new plan, which may be empty\n",
     );
@@ -64,69 +64,69 @@ fn a_plan_is_applied_once() {
 }
 
 #[test]
-fn a_plan_is_stale_once_a_record_of_it_has_changed() {
+fn a_plan_is_stale_after_one_of_its_records_changed() {
     let (environment, service) = saved();
-    service.inside().mutate(|store| store.campaigns.get_mut(4).unwrap().public = false);
-    let ran = environment.run(&[&APPLY[..], &["-q"]].concat()).exits_with(4).fits().prints("");
-    ran.says(
+    service.sandbox().mutate(|store| store.campaigns.get_mut(4).unwrap().public = false);
+    let ran = environment.run(&[&APPLY[..], &["-q"]].concat()).exits_with(4).fits().stdout_is("");
+    ran.stderr_is(
         "error: the plan is stale; nothing was written\n  \
          step 1: campaign 4 has changed since the plan was made\n\
          hint: make a new plan and review it\n",
     );
-    service.inside().mutate(|store| store.campaigns.remove(4));
-    environment.run(&APPLY).exits_with(4).says_among("campaign 4 is gone since");
+    service.sandbox().mutate(|store| store.campaigns.remove(4));
+    environment.run(&APPLY).exits_with(4).stderr_has("campaign 4 is gone since");
     let document = environment.run(&[&APPLY[..], &["--json"]].concat()).exits_with(4).json();
     assert_eq!(document["error"]["kind"], "stale");
     assert_eq!(service.writes(), Vec::<String>::new());
 }
 
 #[test]
-fn a_plan_stays_good_while_other_records_change() {
+fn a_plan_stays_valid_while_other_records_change() {
     let (environment, service) = saved();
-    service.inside().mutate(|store| store.campaigns.get_mut(5).unwrap().public = true);
+    service.sandbox().mutate(|store| store.campaigns.get_mut(5).unwrap().public = true);
     environment.run(&APPLY).succeeds();
     assert_eq!(service.writes().len(), 2);
 }
 
 #[test]
-fn a_plan_to_create_what_came_to_be_is_stale() {
+fn a_create_of_an_existing_record_is_stale() {
     let (environment, service) = saved();
     environment.write("campaigns.csv", "name\nWinter\n");
     let plan = ["plan", "campaigns.csv", "--to", "main", "-o", "plan.json"];
     environment.run(&plan).succeeds();
-    service.inside().mutate(|store| store.add_campaign("winter", None, true));
-    environment.run(&APPLY).exits_with(4).says_among("campaign Winter exists already");
+    service.sandbox().mutate(|store| store.add_campaign("winter", None, true));
+    environment.run(&APPLY).exits_with(4).stderr_has("campaign Winter exists already");
     assert_eq!(service.writes(), Vec::<String>::new());
 }
 
 #[test]
-fn a_code_is_made_by_one_plan_only() {
+fn a_code_is_created_by_one_plan_only() {
     let (environment, service) = saved();
     environment.write("qr_codes.csv", "type,data\ntext,hello\n");
     for file in ["plan.json", "second.json"] {
         environment.run(&["plan", "qr_codes.csv", "--to", "main", "-o", file]).succeeds();
     }
     environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).succeeds();
-    environment.run(&APPLY).exits_with(4).says_among("QR code text/hello exists already");
-    service.inside().mutate(|store| store.remove_qr(13));
+    environment.run(&APPLY).exits_with(4).stderr_has("QR code text/hello exists already");
+    service.sandbox().mutate(|store| store.remove_qr(13));
     environment.run(&APPLY).succeeds();
     let second = ["apply", "second.json", "--to", "main", "--yes"];
-    environment.run(&second).exits_with(4).says_among("QR code text/hello exists already");
+    environment.run(&second).exits_with(4).stderr_has("QR code text/hello exists already");
     assert_eq!(service.writes(), ["POST /api/qr/add", "POST /api/qr/add"]);
 }
 
 #[test]
-fn a_lost_record_comes_back_by_one_plan_only() {
+fn a_deleted_record_is_restored_by_one_plan_only() {
     let (environment, service) = saved();
-    service.inside().mutate(|store| store.campaigns.remove(4));
+    service.sandbox().mutate(|store| store.campaigns.remove(4));
     for file in ["plan.json", "second.json"] {
         environment.run(&["plan", "main@#1", "--to", "main", "-o", file]).succeeds();
     }
     environment.run(&APPLY).succeeds();
     let name = "Another name".to_owned();
-    service.inside().mutate(|store| store.campaigns.get_mut(9).unwrap().name = name);
+    service.sandbox().mutate(|store| store.campaigns.get_mut(9).unwrap().name = name);
     let second = ["apply", "second.json", "--to", "main", "--yes"];
-    environment.run(&second).exits_with(4).says_among("exists already");
+    environment.run(&second).exits_with(4).stderr_has("exists already");
     assert_eq!(service.writes(), ["POST /api/campaign/add"]);
 }
 
@@ -140,22 +140,22 @@ fn a_plan_for_another_account_is_refused() {
     let (url, key) = (other.url(), "key_env = \"LINKS_KEY\"");
     let environment = environment.config(&format!("[accounts.second]\nurl = \"{url}\"\n{key}\n"));
     let ran = environment.run(&["apply", "plan.json", "--to", "second", "--yes"]).exits_with(4);
-    ran.says_among("error: the plan was made for `main` at ").says_among("nothing was written");
+    ran.stderr_has("error: the plan was made for `main` at ").stderr_has("nothing was written");
     assert_eq!(other.writes(), Vec::<String>::new());
 }
 
 #[test]
-fn an_account_that_is_another_one_by_its_id_is_told_from_the_plans_own() {
+fn an_account_with_another_id_than_the_plans_is_refused() {
     let (environment, service) = saved();
     std::fs::remove_file(environment.path("vaults/main.db")).unwrap();
-    service.inside().mutate(|store| store.account.id = 2);
+    service.sandbox().mutate(|store| store.account.id = 2);
     let ran = environment.run(&APPLY).exits_with(4);
-    ran.says_among("the plan was made for another account at");
+    ran.stderr_has("the plan was made for another account at");
     assert_eq!(service.writes(), Vec::<String>::new());
 }
 
 /// The plan with an edit.
-fn tampered(change: impl FnOnce(&mut Value)) -> (TestEnvironment, LiveService) {
+fn edited_plan(change: impl FnOnce(&mut Value)) -> (TestEnvironment, LiveService) {
     let (environment, service) = saved();
     let mut plan: Value = serde_json::from_str(&environment.text("plan.json")).unwrap();
     change(&mut plan);
@@ -164,7 +164,7 @@ fn tampered(change: impl FnOnce(&mut Value)) -> (TestEnvironment, LiveService) {
 }
 
 #[test]
-fn a_plan_that_was_edited_is_refused() {
+fn an_edited_plan_file_is_refused() {
     let edits: [fn(&mut Value); 6] = [
         |plan| plan["steps"][0]["request"]["path"] = json!("/api/campaign/5/update"),
         |plan| plan["steps"][0]["request"]["body"]["name"] = json!("Something else"),
@@ -174,7 +174,7 @@ fn a_plan_that_was_edited_is_refused() {
         |plan| plan["steps"][1]["waits_for"] = json!([9]),
     ];
     for (nth, edit) in edits.into_iter().enumerate() {
-        let (environment, service) = tampered(edit);
+        let (environment, service) = edited_plan(edit);
         let ran = environment.run(&APPLY);
         assert!(matches!(ran.code(), Some(1 | 4)), "{nth}: {:?} {}", ran.code(), ran.stdout());
         assert!(ran.stderr().starts_with("error: plan.json "), "{nth}: {}", ran.stderr());
@@ -193,7 +193,7 @@ fn forged(change: impl FnOnce(&mut Vec<PlanStep>)) -> (TestEnvironment, LiveServ
 }
 
 #[test]
-fn a_plan_that_was_sealed_again_sends_nothing_that_it_does_not_show() {
+fn an_edited_plan_with_a_new_digest_sends_only_displayed_steps() {
     type Forgery = (fn(&mut PlanStep), i32, &'static str);
     let forgeries: [Forgery; 4] = [
         (
@@ -215,28 +215,28 @@ fn a_plan_that_was_sealed_again_sends_nothing_that_it_does_not_show() {
     ];
     for (forge, code, says) in forgeries {
         let (environment, service) = forged(|steps| forge(&mut steps[0]));
-        environment.run(&APPLY).exits_with(code).says_among(says);
+        environment.run(&APPLY).exits_with(code).stderr_has(says);
         assert_eq!(service.writes(), Vec::<String>::new());
     }
 }
 
 #[test]
-fn a_stale_plan_is_neither_shown_nor_asked_about() {
+fn a_stale_plan_is_neither_shown_nor_confirmed() {
     let (environment, service) = saved();
-    service.inside().mutate(|store| store.campaigns.get_mut(4).unwrap().public = false);
+    service.sandbox().mutate(|store| store.campaigns.get_mut(4).unwrap().public = false);
     let dry = environment.run(&["apply", "plan.json", "--to", "main", "-n"]).exits_with(4);
-    dry.prints("").says_among("step 1: campaign 4 has changed since the plan was made\n");
+    dry.stdout_is("").stderr_has("step 1: campaign 4 has changed since the plan was made\n");
     let snapshots = || {
         let ran = environment.run(&["snapshots", "main", "--json"]).succeeds();
         ran.json()["snapshots"].as_array().unwrap().len()
     };
     let before = snapshots();
-    environment.run(&APPLY).exits_with(4).prints("");
+    environment.run(&APPLY).exits_with(4).stdout_is("");
     assert_eq!(snapshots(), before, "a look that no run came of stands between no others");
 }
 
 #[test]
-fn a_plan_file_moves_no_ids_of_the_account_to_others() {
+fn a_plan_file_cannot_map_ids_to_other_records() {
     let (environment, _service) = saved();
     let mut plan = saved::read(environment.text("plan.json").as_bytes()).unwrap();
     let matched = MatchedRecord { resource: Resource::Campaigns, old: 1, new: 2 };
@@ -256,37 +256,37 @@ fn a_plan_file_moves_no_ids_of_the_account_to_others() {
 }
 
 #[test]
-fn what_is_no_plan_is_told_so() {
+fn a_file_that_is_not_a_plan_is_refused() {
     let (environment, service) = saved();
     for text in ["", "{}", "[]", "{\"steps\":1}", "\u{feff}x", "{\"format\":9,\"steps\":[]}"] {
         environment.write("plan.json", text);
-        let ran = environment.run(&APPLY).exits_with(1).prints("");
+        let ran = environment.run(&APPLY).exits_with(1).stdout_is("");
         assert!(ran.stderr().starts_with("error: plan.json "), "{text}: {}", ran.stderr());
     }
     let ran = environment.run(&["apply", "gone.json", "--to", "main", "--yes"]).exits_with(1);
-    ran.says_among("error: there is no file gone.json\n");
+    ran.stderr_has("error: there is no file gone.json\n");
     assert_eq!(service.writes(), Vec::<String>::new());
 }
 
 #[test]
-fn a_saved_plan_is_guarded_like_any_other() {
+fn guards_apply_to_a_saved_plan() {
     let (environment, service) = saved();
     let ran = environment.run(&[&APPLY[..], &["--max-update", "0"]].concat()).exits_with(5);
-    ran.says_among("the plan updates 1 of 8 campaigns; the limit is 0");
+    ran.stderr_has("the plan updates 1 of 8 campaigns; the limit is 0");
     assert_eq!(service.writes(), Vec::<String>::new());
 }
 
 #[test]
-fn a_plan_that_cannot_be_saved_says_so() {
+fn a_plan_that_cannot_be_saved_is_an_error() {
     let (environment, _service) = saved();
     let ran = environment.run(&["plan", "sheets", "--to", "main", "-o", "no/where/plan.json"]);
-    ran.exits_with(1).says_among("error: no/where/plan.json cannot be written: ");
+    ran.exits_with(1).stderr_has("error: no/where/plan.json cannot be written: ");
 }
 
 #[test]
-fn an_assignment_is_for_the_records_that_it_was_planned_for() {
+fn an_assignment_is_sent_only_for_the_planned_records() {
     let (environment, service) = saved();
-    let channel = service.inside().store().channels.get(1).unwrap().name.clone();
+    let channel = service.sandbox().store().channels.get(1).unwrap().name.clone();
     environment.write("channel_items.csv", &format!("channel,type,id\n{channel},qr,3\n"));
     environment.write("campaign_links.csv", "campaign,link\nSummer Sale,4711\n");
     type Change = fn(&mut linkvault::sandbox::Store);
@@ -311,8 +311,8 @@ fn an_assignment_is_for_the_records_that_it_was_planned_for() {
     for (file, change, says) in reuses {
         let plan = ["plan", file, "--to", "main", "-o", "plan.json"];
         environment.run(&plan).succeeds();
-        service.inside().mutate(change);
-        environment.run(&APPLY).exits_with(4).says_among(says);
+        service.sandbox().mutate(change);
+        environment.run(&APPLY).exits_with(4).stderr_has(says);
         assert_eq!(service.writes(), Vec::<String>::new());
     }
 }

@@ -5,15 +5,19 @@ use crate::support::TestEnvironment;
 #[test]
 fn a_template_is_the_header_of_the_csv_file() {
     let environment = TestEnvironment::new();
-    environment.run(&["template", "campaigns"]).succeeds().prints("id,name,public,slug\n").says("");
-    environment.run(&["template", "channel_items"]).succeeds().prints("channel,type,id\n");
-    environment.run(&["template", "campaign_links"]).succeeds().prints("campaign,link\n");
+    environment
+        .run(&["template", "campaigns"])
+        .succeeds()
+        .stdout_is("id,name,public,slug\n")
+        .stderr_is("");
+    environment.run(&["template", "channel_items"]).succeeds().stdout_is("channel,type,id\n");
+    environment.run(&["template", "campaign_links"]).succeeds().stdout_is("campaign,link\n");
 }
 
 #[test]
-fn a_template_of_what_cannot_be_written_says_so() {
+fn a_template_of_a_read_only_resource_prints_a_note() {
     let ran = TestEnvironment::new().run(&["template", "overlays"]).succeeds();
-    ran.prints("id,name\n").says("the API can neither create nor change overlays\n");
+    ran.stdout_is("id,name\n").stderr_is("the API can neither create nor change overlays\n");
 }
 
 #[test]
@@ -23,7 +27,7 @@ fn a_template_as_json_lists_the_columns() {
 }
 
 #[test]
-fn capabilities_are_told_in_three_forms() {
+fn capabilities_are_printed_in_three_formats() {
     let environment = TestEnvironment::new();
     let text = environment.run(&["capabilities"]).succeeds().stdout();
     assert!(text.starts_with("RESOURCE "), "{text}");
@@ -40,19 +44,27 @@ fn capabilities_are_told_in_three_forms() {
 fn completions_know_the_resources() {
     let environment = TestEnvironment::new();
     for shell in ["bash", "zsh", "fish"] {
-        environment.run(&["completions", shell]).succeeds().prints_among("splash_pages").says("");
+        environment
+            .run(&["completions", shell])
+            .succeeds()
+            .stdout_has("splash_pages")
+            .stderr_is("");
     }
     for shell in ["elvish", "powershell"] {
-        environment.run(&["completions", shell]).succeeds().prints_among("capabilities").says("");
+        environment
+            .run(&["completions", shell])
+            .succeeds()
+            .stdout_has("capabilities")
+            .stderr_is("");
     }
 }
 
 #[test]
-fn there_is_a_page_for_each_command() {
+fn each_command_has_a_man_page() {
     let environment = TestEnvironment::new();
-    environment.run(&["man"]).succeeds().prints_among(".TH linkvault 1");
+    environment.run(&["man"]).succeeds().stdout_has(".TH linkvault 1");
     let ran = environment.run(&["man", "--to", "pages"]).succeeds();
-    ran.prints("The pages are in pages\n");
+    ran.stdout_is("The pages are in pages\n");
     for page in ["linkvault.1", "linkvault-backup.1", "linkvault-man.1"] {
         let text = std::fs::read_to_string(environment.path("pages").join(page)).unwrap();
         assert!(text.contains("linkvault"), "{page}");

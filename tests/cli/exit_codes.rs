@@ -18,7 +18,7 @@ fn backed_up() -> (TestEnvironment, LiveService) {
 }
 
 fn exported(environment: &TestEnvironment) {
-    each(environment, 0, &["backup -q", "export main --to sheets -q"]);
+    assert_each_exits_with(environment, 0, &["backup -q", "export main --to sheets -q"]);
 }
 
 /// A record that any plan can update.
@@ -29,7 +29,7 @@ fn edited_campaign(environment: &TestEnvironment) {
 /// The edited export as `plan.json`.
 fn saved_plan(environment: &TestEnvironment) {
     edited_campaign(environment);
-    each(environment, 0, &["plan sheets --to main -o plan.json -q"]);
+    assert_each_exits_with(environment, 0, &["plan sheets --to main -o plan.json -q"]);
 }
 
 fn new_campaign(environment: &TestEnvironment) {
@@ -43,7 +43,7 @@ fn words(line: &str) -> Vec<&str> {
 
 /// Runs each command line and asserts its exit code.
 #[track_caller]
-fn each(environment: &TestEnvironment, code: i32, lines: &[&str]) {
+fn assert_each_exits_with(environment: &TestEnvironment, code: i32, lines: &[&str]) {
     for line in lines {
         environment.run(&words(line)).exits_with(code);
     }
@@ -76,18 +76,26 @@ fn a_usage_error_exits_with_64_and_an_unknown_account_with_1() {
     new_campaign(&environment);
     for line in COMMANDS {
         environment.run(&[&words(line)[..], &["--nonsense"]].concat()).exits_with(64);
-        each(&environment, 1, &[line]);
+        assert_each_exits_with(&environment, 1, &[line]);
     }
-    each(&environment, 64, &["daemon --nonsense", "status --nonsense", "doctor --nonsense"]);
-    each(&environment, 1, &["doctor main", "status main", "daemon --once"]);
+    assert_each_exits_with(
+        &environment,
+        64,
+        &["daemon --nonsense", "status --nonsense", "doctor --nonsense"],
+    );
+    assert_each_exits_with(&environment, 1, &["doctor main", "status main", "daemon --once"]);
 }
 
 #[test]
 fn changes_exit_with_2_only_if_a_flag_asks_for_it() {
     let (environment, _service) = backed_up();
     new_campaign(&environment);
-    each(&environment, 0, &["diff main campaigns.csv", "plan campaigns.csv --to main"]);
-    each(
+    assert_each_exits_with(
+        &environment,
+        0,
+        &["diff main campaigns.csv", "plan campaigns.csv --to main"],
+    );
+    assert_each_exits_with(
         &environment,
         2,
         &[
@@ -95,7 +103,7 @@ fn changes_exit_with_2_only_if_a_flag_asks_for_it() {
             "plan campaigns.csv --to main --detailed-exitcode",
         ],
     );
-    each(&environment, 0, &["plan sheets --to main --detailed-exitcode"]);
+    assert_each_exits_with(&environment, 0, &["plan sheets --to main --detailed-exitcode"]);
 }
 
 /// Prepares something that the API cannot do; gives a command that asks for it.
@@ -109,12 +117,16 @@ fn edited_pixel(environment: &TestEnvironment) {
 
 fn renamed_pixel(service: &LiveService) {
     let name = "Renamed there".to_owned();
-    service.inside().mutate(|store| store.pixels.get_mut(4).unwrap().name = name);
+    service.sandbox().mutate(|store| store.pixels.get_mut(4).unwrap().name = name);
 }
 
 fn new_pixel(environment: &TestEnvironment) {
     environment.write("new.csv", "type,name,tag\nbing,New,123\n");
-    each(environment, 0, &["import new.csv --resource pixels --to main --yes -q"]);
+    assert_each_exits_with(
+        environment,
+        0,
+        &["import new.csv --resource pixels --to main --yes -q"],
+    );
 }
 
 const UNSUPPORTED: [(&str, Unsupported); 12] = [
@@ -183,7 +195,7 @@ const UNSUPPORTED: [(&str, Unsupported); 12] = [
 ];
 
 #[test]
-fn what_the_api_cannot_do_exits_with_3_in_every_command() {
+fn unsupported_changes_exit_with_3_in_every_command() {
     for (name, prepare) in UNSUPPORTED {
         let (environment, service) = backed_up();
         let line = prepare(&environment, &service);
@@ -207,23 +219,23 @@ fn two() -> (TestEnvironment, LiveService, LiveService) {
 #[test]
 fn records_that_a_migration_leaves_exit_with_3_and_a_verification_with_2() {
     let (environment, _old, new) = two();
-    each(
+    assert_each_exits_with(
         &environment,
         3,
         &["migrate main empty -n", "migrate main empty --yes", "migrate main empty --yes"],
     );
     let some = "--only campaigns,channels";
-    each(
+    assert_each_exits_with(
         &environment,
         0,
         &[&format!("migrate main empty -n {some}"), &format!("migrate main empty --yes {some}")],
     );
-    new.inside().mutate(|store| store.campaigns.remove(1));
-    each(&environment, 2, &[&format!("migrate main empty --verify-only {some}")]);
+    new.sandbox().mutate(|store| store.campaigns.remove(1));
+    assert_each_exits_with(&environment, 2, &[&format!("migrate main empty --verify-only {some}")]);
 }
 
 #[test]
-fn a_run_that_is_resumed_ends_as_it_would_have_at_once() {
+fn a_resumed_run_has_the_exit_code_of_an_uninterrupted_one() {
     let (environment, _service) = backed_up();
     edited_pixel(&environment);
     edited_campaign(&environment);
@@ -239,18 +251,18 @@ fn a_run_that_is_resumed_ends_as_it_would_have_at_once() {
         }
     }
     assert_eq!(stopped, Some(8));
-    each(&environment, 3, &["resume main"]);
+    assert_each_exits_with(&environment, 3, &["resume main"]);
 
     let (environment, _old, _new) = two();
-    each(&environment, 8, &["migrate main empty --yes -q --max-requests 20"]);
-    each(&environment, 3, &["resume empty"]);
+    assert_each_exits_with(&environment, 8, &["migrate main empty --yes -q --max-requests 20"]);
+    assert_each_exits_with(&environment, 3, &["resume empty"]);
 }
 
 #[test]
 fn unread_resources_and_refused_steps_exit_with_3() {
     let (environment, service) = backed_up();
     service.faults("html@/api/campaigns");
-    each(
+    assert_each_exits_with(
         &environment,
         3,
         &[
@@ -262,10 +274,10 @@ fn unread_resources_and_refused_steps_exit_with_3() {
         ],
     );
     service.faults("");
-    service.inside().behaviour_mut().cap_campaigns = Some(8);
+    service.sandbox().behaviour_mut().cap_campaigns = Some(8);
     environment.write("campaigns.csv", "name\nOne too many\n");
-    each(&environment, 0, &["backup main"]);
-    each(
+    assert_each_exits_with(&environment, 0, &["backup main"]);
+    assert_each_exits_with(
         &environment,
         3,
         &[
@@ -280,10 +292,10 @@ fn unread_resources_and_refused_steps_exit_with_3() {
 fn a_stale_plan_and_a_conflict_exit_with_4() {
     let (environment, service) = backed_up();
     saved_plan(&environment);
-    service.inside().mutate(|store| {
+    service.sandbox().mutate(|store| {
         store.campaigns.get_mut(4).unwrap().name = "Winter Sale".to_owned();
     });
-    each(
+    assert_each_exits_with(
         &environment,
         4,
         &[
@@ -293,15 +305,19 @@ fn a_stale_plan_and_a_conflict_exit_with_4() {
             "plan sheets --to main",
         ],
     );
-    each(&environment, 0, &["backup main"]);
-    each(&environment, 4, &["rehearse plan.json --to main", "rehearse sheets --to main"]);
+    assert_each_exits_with(&environment, 0, &["backup main"]);
+    assert_each_exits_with(
+        &environment,
+        4,
+        &["rehearse plan.json --to main", "rehearse sheets --to main"],
+    );
 
     new_campaign(&environment);
-    each(&environment, 0, &["import campaigns.csv --to main --yes"]);
-    service.inside().mutate(|store| {
+    assert_each_exits_with(&environment, 0, &["import campaigns.csv --to main --yes"]);
+    service.sandbox().mutate(|store| {
         store.campaigns.get_mut(9).unwrap().name = "Somebody's".to_owned();
     });
-    each(&environment, 4, &["undo main 1 --yes"]);
+    assert_each_exits_with(&environment, 4, &["undo main 1 --yes"]);
 }
 
 #[test]
@@ -316,7 +332,7 @@ fn a_guard_refusal_exits_with_5() {
     let text = environment.text("sheets/campaigns.csv").replace("Campaign", "Kampagne");
     environment.write("sheets/campaigns.csv", &text);
     environment.write("campaigns.csv", &text);
-    each(
+    assert_each_exits_with(
         &environment,
         5,
         &[
@@ -326,26 +342,30 @@ fn a_guard_refusal_exits_with_5() {
             "rehearse sheets --to main",
         ],
     );
-    service.inside().mutate(|store| {
+    service.sandbox().mutate(|store| {
         for id in 1..=20 {
             store.campaigns.get_mut(id).unwrap().name = format!("Other {id}");
         }
     });
-    each(&environment, 5, &["restore latest --to main --yes"]);
+    assert_each_exits_with(&environment, 5, &["restore latest --to main --yes"]);
 }
 
 #[test]
 fn an_unknown_outcome_exits_with_6_until_it_is_resolved() {
     let (environment, service) = backed_up();
     environment.write("qr_codes.csv", "type,data\ntext,hello\n");
-    each(&environment, 0, &["import qr_codes.csv --to main --yes"]);
+    assert_each_exits_with(&environment, 0, &["import qr_codes.csv --to main --yes"]);
     environment.write("qr_codes.csv", "type,data\ntext,hello\ntext,bye\n");
     environment.edit("qr_codes.csv", "type,data\ntext,hello\n", "id,type,data\n13,text,salut\n");
     environment.edit("qr_codes.csv", "text,bye", ",text,bye");
     service.faults("lost-reply@PUT /api/qr");
-    each(&environment, 6, &["import qr_codes.csv --to main --yes", "resolve main 2"]);
+    assert_each_exits_with(
+        &environment,
+        6,
+        &["import qr_codes.csv --to main --yes", "resolve main 2"],
+    );
     service.faults("");
-    each(&environment, 0, &["resolve main 2 --leave 1"]);
+    assert_each_exits_with(&environment, 0, &["resolve main 2 --leave 1"]);
 }
 
 /// Commands that write; each could go on if it had what it lacks.
@@ -359,7 +379,7 @@ const WRITING: [&str; 4] = [
 fn with_a_run() -> (TestEnvironment, LiveService) {
     let (environment, service) = backed_up();
     new_campaign(&environment);
-    each(&environment, 0, &["import campaigns.csv --to main --yes -q"]);
+    assert_each_exits_with(&environment, 0, &["import campaigns.csv --to main --yes -q"]);
     environment.write("campaigns.csv", "name\nAnother\n");
     (environment, service)
 }
@@ -368,8 +388,8 @@ fn with_a_run() -> (TestEnvironment, LiveService) {
 fn a_wrong_key_exits_with_7() {
     let (environment, _service) = with_a_run();
     let environment = environment.variable("LINKS_KEY", "another-key");
-    each(&environment, 7, &WRITING);
-    each(
+    assert_each_exits_with(&environment, 7, &WRITING);
+    assert_each_exits_with(
         &environment,
         7,
         &[
@@ -384,7 +404,7 @@ fn a_wrong_key_exits_with_7() {
     );
     let (environment, _old, _new) = two();
     let environment = environment.variable("LINKS_KEY", "another-key");
-    each(&environment, 7, &["migrate main empty --yes"]);
+    assert_each_exits_with(&environment, 7, &["migrate main empty --yes"]);
 }
 
 #[test]
@@ -397,12 +417,16 @@ fn a_reached_limit_exits_with_8() {
         "diff main@latest main@live",
         "export main@live --to live",
     ]) {
-        each(&environment, 8, &[&format!("{line} --max-requests 1")]);
+        assert_each_exits_with(&environment, 8, &[&format!("{line} --max-requests 1")]);
     }
-    each(&environment, 8, &["import campaigns.csv --to main --yes --max-requests 3"]);
-    each(&environment, 8, &["resume main --max-requests 1"]);
+    assert_each_exits_with(
+        &environment,
+        8,
+        &["import campaigns.csv --to main --yes --max-requests 3"],
+    );
+    assert_each_exits_with(&environment, 8, &["resume main --max-requests 1"]);
     let (environment, _old, _new) = two();
-    each(&environment, 8, &["migrate main empty --yes --max-requests 1"]);
+    assert_each_exits_with(&environment, 8, &["migrate main empty --yes --max-requests 1"]);
 }
 
 #[test]
@@ -411,8 +435,8 @@ fn a_locked_vault_exits_with_11() {
     let clock = SystemClock::new(Interrupt::default());
     let vault = environment.path("vaults").join("main.db");
     let lock = Lock::take(&vault, "another", std::time::Duration::ZERO, &clock).unwrap();
-    each(&environment, 11, &WRITING);
-    each(
+    assert_each_exits_with(&environment, 11, &WRITING);
+    assert_each_exits_with(
         &environment,
         11,
         &["backup main", "resume main 1", "resolve main 1", "forget main --keep-last 1"],
@@ -426,18 +450,18 @@ fn an_interrupt_exits_with_130() {
     service.faults("latency=300ms");
     let migrate = "migrate main sandbox --yes";
     for line in WRITING.iter().chain(&["backup main --fresh", migrate]) {
-        let before = service.handled();
+        let before = service.request_count();
         let child = environment.start(&words(line));
-        until("a request", || service.handled() > before);
+        until("a request", || service.request_count() > before);
         let id = child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-        let ran = environment.ended(child);
+        let ran = environment.wait(child);
         assert_eq!(ran.code(), Some(130), "{line}: {}{}", ran.stdout(), ran.stderr());
     }
 }
 
 #[test]
-fn the_daemon_ends_as_the_backups_that_it_made() {
+fn daemon_once_has_the_exit_code_of_its_backups() {
     for (code, faults, key) in [
         (0, "", KEY),
         (3, "html@/api/campaigns", KEY),
@@ -447,13 +471,13 @@ fn the_daemon_ends_as_the_backups_that_it_made() {
         let service = LiveService::start("", faults);
         let schedule = "schedule = \"0 3 * * *\"\n";
         let environment = TestEnvironment::new().account_with(&service.url(), schedule);
-        each(&environment.variable("LINKS_KEY", key), code, &["daemon --once"]);
+        assert_each_exits_with(&environment.variable("LINKS_KEY", key), code, &["daemon --once"]);
     }
 }
 
 /// A code that a command picks by itself is one that the table does not know of.
 #[test]
-fn one_function_decides_every_code() {
+fn exit_codes_are_made_in_one_file() {
     let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/cli")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -478,7 +502,7 @@ fn one_function_decides_every_code() {
 
 /// The service answers a create with success, and the list afterwards lacks the record.
 #[test]
-fn a_step_that_was_answered_and_is_not_in_the_list_is_partial() {
+fn a_confirmed_step_that_the_list_does_not_show_exits_with_3() {
     let faults = "garbage:huge-numbers@POST /api/campaign/add#1";
     let options = "cap-campaigns=0,error-status=200";
     let service = LiveService::serving(Store::default(), options, faults);
@@ -488,8 +512,8 @@ fn a_step_that_was_answered_and_is_not_in_the_list_is_partial() {
     let document = environment.run(&import).exits_with(3).json();
     let counts = ["done", "differs", "verified"].map(|it| document[it].as_u64());
     assert_eq!(counts, [Some(1), Some(1), Some(0)]);
-    environment.run(&["runs", "main"]).succeeds().prints_among("partial");
+    environment.run(&["runs", "main"]).succeeds().stdout_has("partial");
     let resume = ["resume", "main", "1"];
     let resumed = environment.run(&resume).exits_with(3);
-    resumed.prints_among("1 done, 1 not as asked, 0 verified");
+    resumed.stdout_has("1 done, 1 not as asked, 0 verified");
 }

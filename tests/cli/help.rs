@@ -52,7 +52,7 @@ fn help_fits_eighty_columns_even_in_a_wide_terminal() {
     let whole = std::iter::once(None).chain(COMMANDS.map(Some));
     for command in whole {
         let arguments: Vec<_> = command.into_iter().chain(["--help"]).collect();
-        let help = environment.run(&arguments).succeeds().says("").stdout();
+        let help = environment.run(&arguments).succeeds().stderr_is("").stdout();
         for line in help.lines() {
             assert!(line.chars().count() <= 80, "{command:?}: {line}");
         }
@@ -60,7 +60,7 @@ fn help_fits_eighty_columns_even_in_a_wide_terminal() {
 }
 
 #[test]
-fn every_argument_has_a_plain_sentence() {
+fn every_argument_has_a_help_sentence() {
     for command in command_line().get_subcommands() {
         let name = command.get_name();
         let about = command.get_about().expect(name).to_string();
@@ -100,21 +100,21 @@ fn words(line: &str) -> Vec<&str> {
 #[test]
 fn usage_errors_end_with_64_and_help_with_0() {
     let environment = TestEnvironment::new();
-    environment.run(&["bakup"]).exits_with(64).prints("").says_among("'backup'");
-    environment.run(&[]).exits_with(64).prints("");
+    environment.run(&["bakup"]).exits_with(64).stdout_is("").stderr_has("'backup'");
+    environment.run(&[]).exits_with(64).stdout_is("");
     environment.run(&["backup", "--reserve", "-1"]).exits_with(64);
-    environment.run(&["show", "main", "campains"]).exits_with(64).says_among("'campaigns'");
+    environment.run(&["show", "main", "campains"]).exits_with(64).stderr_has("'campaigns'");
     let listen = ["sandbox", "--listen", "8080"];
-    environment.run(&listen).exits_with(64).says_among("a port, such as 127.0.0.1:8080");
-    environment.run(&["--version"]).succeeds().prints_among("linkvault 0.");
-    environment.run(&["help"]).succeeds().prints_among("\nExamples:\n");
+    environment.run(&listen).exits_with(64).stderr_has("a port, such as 127.0.0.1:8080");
+    environment.run(&["--version"]).succeeds().stdout_has("linkvault 0.");
+    environment.run(&["help"]).succeeds().stdout_has("\nExamples:\n");
     let help = environment.run(&["help", "backup"]).succeeds().stdout();
-    environment.run(&["backup", "--help"]).succeeds().prints(&help);
+    environment.run(&["backup", "--help"]).succeeds().stdout_is(&help);
     environment.run(&["help", "bakup"]).exits_with(64);
 }
 
 #[test]
-fn localhost_is_an_address_to_listen_on() {
+fn localhost_is_a_valid_listen_address() {
     for command in ["ui", "daemon", "sandbox"] {
         let line = ["linkvault", command, "--listen", "localhost:8080"];
         Cli::try_parse_from(line).unwrap_or_else(|error| panic!("{error}"));
@@ -122,7 +122,7 @@ fn localhost_is_an_address_to_listen_on() {
 }
 
 #[test]
-fn a_usage_error_is_a_document_too() {
+fn a_usage_error_with_json_is_a_document() {
     let ran = TestEnvironment::new().run(&["show", "--json"]).exits_with(64);
     assert_eq!(ran.json()["error"]["kind"], "usage");
 }
@@ -130,14 +130,14 @@ fn a_usage_error_is_a_document_too() {
 #[test]
 fn a_flag_overrides_its_environment_variable() {
     let environment = TestEnvironment::new().variable("LINKVAULT_RESERVE", "many");
-    environment.run(&["backup"]).exits_with(64).says_among("invalid value 'many'");
-    environment.run(&["backup", "--reserve", "3"]).exits_with(1).says_among("no account");
+    environment.run(&["backup"]).exits_with(64).stderr_has("invalid value 'many'");
+    environment.run(&["backup", "--reserve", "3"]).exits_with(1).stderr_has("no account");
     let environment = TestEnvironment::new().variable("LINKVAULT_MAX_STALENESS", "many");
     for command in [&["apply", "x"][..], &["restore", "#1"], &["import", "x.csv"], &["plan", "x"]] {
         let ran = environment.run(&[command, &["--to", "main"]].concat()).exits_with(64);
-        ran.says_among("invalid value 'many'");
+        ran.stderr_has("invalid value 'many'");
     }
     for command in [&["undo", "main", "1"][..], &["resume", "main"], &["migrate", "a", "b"]] {
-        environment.run(command).exits_with(64).says_among("invalid value 'many'");
+        environment.run(command).exits_with(64).stderr_has("invalid value 'many'");
     }
 }

@@ -8,7 +8,7 @@ fn requests(text: &str) -> usize {
 }
 
 #[test]
-fn each_level_tells_more() {
+fn each_log_level_adds_events() {
     let service = LiveService::start("max-limit=100", "");
     let environment = TestEnvironment::new().account(&service.url());
     let quiet = environment.run(&["backup", "main"]).succeeds().stderr();
@@ -26,7 +26,7 @@ fn each_level_tells_more() {
     assert!(each.contains("GET /api/account: HTTP 200, "), "{each}");
     assert!(!each.contains("authorization"), "{each}");
 
-    service.inside().mutate(|store| store.account.username = "x".repeat(9_000));
+    service.sandbox().mutate(|store| store.account.username = "x".repeat(9_000));
     let all = environment.run(&["backup", "main", "-vvv"]).succeeds().stderr();
     assert!(all.contains("> GET /api/account; authorization: Bearer [redacted]"), "{all}");
     assert!(all.contains("< content-type: application/json"), "{all}");
@@ -37,7 +37,7 @@ fn each_level_tells_more() {
 }
 
 #[test]
-fn writing_commands_and_showing_ones_log_as_well() {
+fn reading_and_writing_commands_log() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.write("campaigns.csv", "name\nQuiet Days\n");
@@ -53,7 +53,7 @@ fn writing_commands_and_showing_ones_log_as_well() {
 }
 
 #[test]
-fn why_a_page_size_changes_is_told() {
+fn a_changed_page_size_is_logged_with_its_reason() {
     let service = LiveService::start("", "server-error@/api/campaigns?limit=1000");
     let environment = TestEnvironment::new().account(&service.url());
     let told = environment.run(&["backup", "main", "-v"]).succeeds().stderr();
@@ -61,11 +61,11 @@ fn why_a_page_size_changes_is_told() {
 }
 
 #[test]
-fn a_log_file_is_private_and_stderr_stays_as_asked() {
+fn a_log_file_is_private_and_does_not_change_stderr() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     let quiet = ["backup", "main", "-q", "-vv", "--log-file", "run.log"];
-    environment.run(&quiet).succeeds().says("");
+    environment.run(&quiet).succeeds().stderr_is("");
     let first = environment.text("run.log");
     assert_eq!(requests(&first), service.new_requests().len(), "{first}");
     #[cfg(unix)]
@@ -84,14 +84,14 @@ fn a_log_file_is_private_and_stderr_stays_as_asked() {
     assert_eq!(ran.stderr().matches("`missing`").count(), 1, "{}", ran.stderr());
     assert!(environment.text("run.log").lines().last().unwrap().contains("missing"));
     let lost = environment.run(&["backup", "main", "--log-file", "no/such/folder"]).exits_with(1);
-    lost.says_among("no/such/folder");
+    lost.stderr_has("no/such/folder");
 }
 
 #[test]
 fn a_log_has_no_control_characters() {
     let service = LiveService::start("", "");
     let odd = "a\u{1b}[2J\u{9b}b\u{202e}c\u{7f}";
-    service.inside().mutate(|store| store.account.username = odd.to_owned());
+    service.sandbox().mutate(|store| store.account.username = odd.to_owned());
     let environment = TestEnvironment::new().account(&service.url());
     let flags = ["backup", "main", "-vvv", "--log-file", "run.log"];
     let told = environment.run(&flags).succeeds().stderr();

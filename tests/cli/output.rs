@@ -5,7 +5,7 @@ use std::process::Stdio;
 use crate::support::TestEnvironment;
 
 #[test]
-fn a_reader_that_goes_away_ends_the_program_quietly() {
+fn a_closed_pipe_ends_the_program_quietly() {
     let environment = TestEnvironment::new();
     for arguments in [&["capabilities"][..], &["completions", "bash"], &["--help"]] {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -19,7 +19,7 @@ fn a_reader_that_goes_away_ends_the_program_quietly() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_full_disk_is_a_failure() {
+fn output_to_a_full_disk_is_a_failure() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let environment = TestEnvironment::new();
     let mut command = environment.command(&["capabilities"]);
@@ -30,7 +30,7 @@ fn a_full_disk_is_a_failure() {
 }
 
 #[test]
-fn pipes_get_no_colours_unless_asked() {
+fn pipes_get_no_colours_by_default() {
     let environment = TestEnvironment::new();
     let plain = environment.run(&["check", "main"]).stderr();
     assert!(!plain.contains('\u{1b}'), "{plain}");
@@ -40,20 +40,21 @@ fn pipes_get_no_colours_unless_asked() {
 
 /// `-q` holds back progress and remarks, not what somebody asked for.
 #[test]
-fn the_answer_is_printed_though_the_program_is_quiet() {
+fn quiet_prints_the_requested_result() {
     let environment = TestEnvironment::new();
-    environment.run(&["backup", "sandbox", "-q"]).succeeds().prints("").says("");
+    environment.run(&["backup", "sandbox", "-q"]).succeeds().stdout_is("").stderr_is("");
     environment.write("campaigns.csv", "name\nWinter\n");
     let on = ["campaigns.csv", "--to", "sandbox"];
     for (command, flag) in [("plan", "-q"), ("apply", "-qn"), ("import", "-qn")] {
-        let ran = environment.run(&[&[command], &on[..], &[flag]].concat()).succeeds().says("");
-        ran.prints_among("+ Winter\n").prints_among("1 step: 1 create.");
+        let ran =
+            environment.run(&[&[command], &on[..], &[flag]].concat()).succeeds().stderr_is("");
+        ran.stdout_has("+ Winter\n").stdout_has("1 step: 1 create.");
     }
-    let ran = environment.run(&[&["rehearse"], &on[..], &["-q"]].concat()).succeeds().says("");
-    ran.prints_among("rehearsal for sandbox: 1 done, 1 verified");
+    let ran = environment.run(&[&["rehearse"], &on[..], &["-q"]].concat()).succeeds().stderr_is("");
+    ran.stdout_has("rehearsal for sandbox: 1 done, 1 verified");
     let ran =
-        environment.run(&["forget", "sandbox", "--keep-last", "1", "-qn"]).succeeds().says("");
-    ran.prints_among("newest complete, last");
-    environment.run(&["backup", "sandbox", "-qn"]).succeeds().prints_among("13 requests");
-    environment.run(&[&["apply"], &on[..], &["--yes", "-q"]].concat()).succeeds().prints("");
+        environment.run(&["forget", "sandbox", "--keep-last", "1", "-qn"]).succeeds().stderr_is("");
+    ran.stdout_has("newest complete, last");
+    environment.run(&["backup", "sandbox", "-qn"]).succeeds().stdout_has("13 requests");
+    environment.run(&[&["apply"], &on[..], &["--yes", "-q"]].concat()).succeeds().stdout_is("");
 }

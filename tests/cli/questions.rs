@@ -17,7 +17,7 @@ fn init_writes_a_pasted_key_to_a_private_file_and_does_not_show_it() {
     assert!(screen.contains("keys/main\n") && !screen.contains(KEY), "{screen}");
     assert_eq!(environment.text("keys/main"), format!("{KEY}\n"));
     assert!(environment.text("config.toml").contains("key_file = \"keys/main\""));
-    environment.run(&["backup", "-q"]).succeeds().says("");
+    environment.run(&["backup", "-q"]).succeeds().stderr_is("");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn steps_are_chosen_one_by_one_and_dependents_of_a_declined_one_are_left_out() {
     assert!(screen.contains(" is left out: it depends on step 3\n1 step: 1 update. "), "{screen}");
     assert_eq!(service.writes(), ["PUT /api/campaign/4/update"]);
     let shown = environment.run(&["runs", "main", "1"]).succeeds();
-    shown.prints_among("\n   1  update  campaigns  4 Summer Sale  done   verified\nrun 1");
+    shown.stdout_has("\n   1  update  campaigns  4 Summer Sale  done   verified\nrun 1");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn the_results_tell_which_rows_were_declined() {
 fn interactive_asks_about_each_step_at_once() {
     let (environment, service) = edited();
     let interactive = [&APPLY[..], &["--interactive"]].concat();
-    environment.run(&interactive).exits_with(64).says_among("without a terminal");
+    environment.run(&interactive).exits_with(64).stderr_has("without a terminal");
     let terminal = environment.on_terminal(&interactive);
     terminal.shows(STEP_QUESTION).types("q\n");
     let (code, screen) = terminal.ended();
@@ -202,7 +202,7 @@ fn ctrl_c_at_a_step_writes_nothing() {
 fn the_exact_number_lifts_the_limit_of_a_guard_on_a_terminal() {
     let (environment, service) = edited();
     let limited = [&APPLY[..], &["--max-update", "1"]].concat();
-    environment.run(&limited).exits_with(5).says_among("To allow it, add `--max-update 2`");
+    environment.run(&limited).exits_with(5).stderr_has("To allow it, add `--max-update 2`");
     environment.run(&[&limited[..], &["--yes"]].concat()).exits_with(5);
     let question = "Type 2 to allow it, or Enter to stop: ";
     for answer in ["\n", "3\n", "y\n"] {

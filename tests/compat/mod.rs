@@ -45,7 +45,7 @@ fn copy(format: i64) -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn no_format_changes_once_it_is_frozen() {
+fn frozen_formats_do_not_change() {
     for format in 1..=FROZEN {
         let frozen = std::fs::read_to_string(file(format, "sql")).unwrap();
         assert!(
@@ -110,7 +110,7 @@ fn a_new_vault_and_an_empty_file_are_vacuumed_incrementally() {
 /// The new mode takes a `VACUUM` after the migration; a process that is killed in between leaves
 /// a vault of the newest format without it.
 #[test]
-fn the_vacuum_that_a_migration_did_not_reach_is_made_up_for() {
+fn an_interrupted_vacuum_is_repeated_at_the_next_open() {
     let (_folder, path) = copy(2);
     migrate(&mut plain(&path), MIGRATIONS).unwrap();
     assert_eq!(auto_vacuum(&path), 0);

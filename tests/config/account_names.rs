@@ -5,9 +5,9 @@ use crate::support::TestEnvironment;
 const MAIN: &str = "[accounts.main]\nurl = \"https://a.example\"\nkey_env = \"K\"\n";
 
 #[test]
-fn without_a_configuration_a_command_says_what_to_do() {
+fn a_command_without_a_configuration_prints_a_hint() {
     for command in [&["backup"][..], &["check", "main"]] {
-        TestEnvironment::new().run(command).exits_with(1).prints("").says(
+        TestEnvironment::new().run(command).exits_with(1).stdout_is("").stderr_is(
             "error: no account is configured in HOME/config.toml\n\
              hint: run `linkvault init` to add an account, \
              or try things with the built-in account `sandbox`\n",
@@ -16,17 +16,17 @@ fn without_a_configuration_a_command_says_what_to_do() {
 }
 
 #[test]
-fn an_unknown_account_names_the_nearest_and_all() {
-    TestEnvironment::new().config(MAIN).run(&["check", "mian"]).exits_with(1).says(
+fn an_unknown_account_suggests_a_similar_one_and_lists_all() {
+    TestEnvironment::new().config(MAIN).run(&["check", "mian"]).exits_with(1).stderr_is(
         "error: there is no account `mian`\n\
          hint: did you mean `main`? The accounts are: main, sandbox\n",
     );
 }
 
 #[test]
-fn every_mistake_of_the_configuration_is_told_at_once() {
+fn all_mistakes_of_the_configuration_are_reported_at_once() {
     let config = "[accounts.main]\nurl = \"http://a.example\"\nshedule = \"0 3 * * *\"\n";
-    TestEnvironment::new().config(config).run(&["check", "main"]).exits_with(1).says(
+    TestEnvironment::new().config(config).run(&["check", "main"]).exits_with(1).stderr_is(
         "error: the configuration has 3 mistakes\n  \
            HOME/config.toml:1:1: accounts.main: the API key has no source; \
            add `key_env`, `key_file` or `key_command`\n  \
@@ -39,7 +39,7 @@ fn every_mistake_of_the_configuration_is_told_at_once() {
 }
 
 #[test]
-fn programs_get_the_failure_as_a_document() {
+fn a_configuration_error_with_json_is_a_document() {
     let ran = TestEnvironment::new().run(&["check", "main", "--json"]).exits_with(1);
     let error = &ran.json()["error"];
     assert_eq!(error["kind"], "account");
@@ -49,12 +49,12 @@ fn programs_get_the_failure_as_a_document() {
 
 #[test]
 #[cfg(unix)]
-fn a_configuration_that_others_can_read_is_warned_of() {
+fn a_configuration_that_others_can_read_causes_a_warning() {
     TestEnvironment::new()
         .config(MAIN)
         .mode("config.toml", 0o644)
         .run(&["check", "mian"])
-        .says_among(
+        .stderr_has(
             "warning: HOME/config.toml can be read by other users (mode 0644); \
              run: chmod 600 HOME/config.toml\n",
         );
@@ -63,13 +63,13 @@ fn a_configuration_that_others_can_read_is_warned_of() {
 /// Who can write to the folder can put another configuration there.
 #[test]
 #[cfg(unix)]
-fn a_home_that_others_can_write_to_is_warned_of() {
+fn a_home_that_others_can_write_to_causes_a_warning() {
     for config in [MAIN, ""] {
         let environment = TestEnvironment::new().config(config).mode(".", 0o777);
         if config.is_empty() {
             std::fs::remove_file(environment.path("config.toml")).unwrap();
         }
-        environment.run(&["check", "mian"]).says_among(
+        environment.run(&["check", "mian"]).stderr_has(
             "warning: HOME can be written to by other users (mode 0777); run: chmod go-w HOME\n",
         );
         let environment = environment.mode(".", 0o755);

@@ -16,22 +16,22 @@ fn a_key_comes_from_a_variable_a_file_or_a_command() {
             .config(&format!("[accounts.main]\nurl = \"{url}\"\n{source}\n"))
             .file("key", &format!("{KEY}\n"))
             .mode("key", 0o600);
-        environment.run(&["backup", "main", "-q"]).succeeds().says("");
+        environment.run(&["backup", "main", "-q"]).succeeds().stderr_is("");
     }
 }
 
 #[test]
-fn a_key_file_that_others_can_read_is_warned_of() {
+fn a_key_file_that_others_can_read_causes_a_warning() {
     let service = LiveService::start("", "");
     let config = format!("[accounts.main]\nurl = \"{}\"\nkey_file = \"key\"\n", service.url());
     let environment = TestEnvironment::new().config(&config).file("key", KEY).mode("key", 0o644);
-    environment.run(&["backup", "main", "-q"]).succeeds().says(
+    environment.run(&["backup", "main", "-q"]).succeeds().stderr_is(
         "warning: HOME/key can be read by other users (mode 0644); run: chmod 600 HOME/key\n",
     );
 }
 
 #[test]
-fn a_key_that_cannot_be_had_is_said_with_its_source() {
+fn an_unavailable_key_is_reported_with_its_source() {
     let cases = [
         ("key_env = \"NO_SUCH\"", "error: the environment variable NO_SUCH is not set"),
         ("key_file = \"none\"", "error: cannot read the key file HOME/none: "),
@@ -41,7 +41,7 @@ fn a_key_that_cannot_be_had_is_said_with_its_source() {
     for (source, message) in cases {
         let config = format!("[accounts.main]\nurl = \"http://127.0.0.1:9\"\n{source}\n");
         let ran = TestEnvironment::new().config(&config).run(&["backup", "main"]).exits_with(1);
-        ran.prints("").says_among(message);
+        ran.stdout_is("").stderr_has(message);
     }
 }
 
@@ -56,7 +56,7 @@ fn a_fifo_or_a_device_in_place_of_a_file_is_refused_at_once() {
     let account = "[accounts.main]\nurl = \"https://127.0.0.1:9\"\n";
     for file in [&fifo.display().to_string(), "/dev/zero"] {
         let refuses = |environment: TestEnvironment, arguments: &[&str], said: &str| {
-            environment.run(arguments).exits_with(1).prints("").says_among(said);
+            environment.run(arguments).exits_with(1).stdout_is("").stderr_has(said);
         };
         let with_key = |more: &str| {
             let config = format!("{account}key_env = \"LINKS_KEY\"\n{more}");
@@ -85,7 +85,7 @@ fn a_fifo_or_a_device_in_place_of_a_file_is_refused_at_once() {
 
 #[cfg(unix)]
 #[test]
-fn a_key_file_may_be_a_pipe_of_the_shell() {
+fn a_key_file_may_be_a_shell_pipe() {
     use std::process::Stdio;
     let service = LiveService::start("", "");
     let config =
@@ -105,15 +105,15 @@ fn a_wrong_key_ends_with_7_and_the_hint_about_dropped_headers() {
         let service = LiveService::start(behaviour, "");
         let environment =
             TestEnvironment::new().account(&service.url()).variable("LINKS_KEY", "another-key");
-        let ran = environment.run(&["backup", "main"]).exits_with(7).prints("");
-        ran.says_among("the key was not accepted").says_among("drop the Authorization header");
-        assert_eq!(service.handled(), 1, "a wrong key is not tried twice");
-        environment.run(&["doctor", "main"]).exits_with(7).prints_among("fail key");
+        let ran = environment.run(&["backup", "main"]).exits_with(7).stdout_is("");
+        ran.stderr_has("the key was not accepted").stderr_has("drop the Authorization header");
+        assert_eq!(service.request_count(), 1, "a wrong key is not tried twice");
+        environment.run(&["doctor", "main"]).exits_with(7).stdout_has("fail key");
     }
 }
 
 #[test]
-fn the_key_is_nowhere_but_in_requests_to_its_own_host() {
+fn the_key_is_only_in_requests_to_its_own_host() {
     let service = LiveService::start("rate-limit=600", "html@/api/pixels");
     let environment = TestEnvironment::new().account(&service.url());
     for arguments in [
@@ -130,7 +130,7 @@ fn the_key_is_nowhere_but_in_requests_to_its_own_host() {
 }
 
 #[test]
-fn a_service_that_echoes_the_key_does_not_bring_it_out() {
+fn a_key_that_the_service_echoes_is_not_printed() {
     let echo = format!("{{\"error\":1,\"message\":\"Bearer {KEY} is not known here\"}}");
     let pages = [
         Host::page("403 Forbidden", "application/json", &echo),
@@ -148,7 +148,7 @@ fn a_service_that_echoes_the_key_does_not_bring_it_out() {
             let ran = environment.run(command);
             assert!(!holds_key(&ran.bytes()), "{}{}", ran.stdout(), ran.stderr());
         }
-        assert!(host.heard()[0].contains(KEY), "the host itself gets the key");
+        assert!(host.received()[0].contains(KEY), "the host itself gets the key");
         no_file_holds_the_key(&environment);
     }
 }

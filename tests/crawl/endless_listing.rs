@@ -20,7 +20,7 @@ fn endless(path: &str) -> String {
 }
 
 #[test]
-fn a_list_that_does_not_end_is_failed_and_removes_nothing() {
+fn an_endless_list_fails_and_removes_nothing() {
     for (bound, why) in [
         ("max_records = 3000", "the list did not end within 3000 records; `max_records`"),
         ("max_bytes = 200000", "the list did not end within 200000 bytes; `max_bytes`"),

@@ -7,15 +7,15 @@ use crate::support::{LiveService, TestEnvironment};
 const SKIP: &str = "skip = [\"overlays\"]\n";
 
 #[test]
-fn a_plan_that_loses_a_feature_is_told_until_the_configuration_skips_it() {
+fn a_resource_missing_from_the_subscription_is_reported_until_skipped() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q"]).succeeds();
     for (name, value) in [("not-offered", "overlay"), ("error-status", "200")] {
-        service.inside().behaviour_mut().set(name, value).unwrap();
+        service.sandbox().behaviour_mut().set(name, value).unwrap();
     }
     let lost = environment.run(&["backup"]).exits_with(3);
-    lost.prints_among("snapshot #2, partial").says_among("skip = [\"overlays\"]");
+    lost.stdout_has("snapshot #2, partial").stderr_has("skip = [\"overlays\"]");
     let environment = environment.account_with(&service.url(), SKIP);
     service.new_requests();
     let document = environment.run(&["backup", "--json"]).succeeds().json();
@@ -26,7 +26,7 @@ fn a_plan_that_loses_a_feature_is_told_until_the_configuration_skips_it() {
     let asked = service.new_requests();
     assert!(!asked.iter().any(|path| path.contains("overlay")), "{asked:?}");
     let told = environment.run(&["backup"]).succeeds().fits();
-    told.prints_among("complete; skipped by the configuration: overlays");
+    told.stdout_has("complete; skipped by the configuration: overlays");
     // The records stay, and are no difference.
     let shown = environment.run(&["show", "main", "overlays", "--json"]).succeeds().json();
     assert!(!shown["records"].as_array().unwrap().is_empty());
@@ -36,7 +36,7 @@ fn a_plan_that_loses_a_feature_is_told_until_the_configuration_skips_it() {
 }
 
 #[test]
-fn only_reads_what_the_configuration_skips_and_skip_adds_to_it() {
+fn only_overrides_the_configured_skip_and_skip_adds_to_it() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account_with(&service.url(), SKIP);
     let document = environment.run(&["backup", "--only", "overlays", "--json"]).succeeds().json();
@@ -52,9 +52,9 @@ fn only_reads_what_the_configuration_skips_and_skip_adds_to_it() {
 }
 
 #[test]
-fn a_name_that_is_no_resource_is_told_with_those_that_are() {
+fn an_unknown_resource_name_is_refused_with_the_valid_ones() {
     let environment =
         TestEnvironment::new().account_with("https://links.example.com", "skip = [\"overlay\"]\n");
     let ran = environment.run(&["backup", "-n"]).exits_with(1);
-    ran.says_among("`overlay` is not a resource; resources are account, domains, campaigns");
+    ran.stderr_has("`overlay` is not a resource; resources are account, domains, campaigns");
 }

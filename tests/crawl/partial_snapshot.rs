@@ -7,7 +7,7 @@ fn backup_with(behaviour: &str, faults: &str) -> (TestEnvironment, LiveService, 
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q"]).succeeds();
-    service.inside().behaviour_mut().apply(behaviour).unwrap();
+    service.sandbox().behaviour_mut().apply(behaviour).unwrap();
     service.faults(faults);
     let document = environment.run(&["backup", "--json"]).exits_with(3).json();
     assert_eq!(document["status"], "partial");
@@ -29,7 +29,7 @@ fn a_resource_that_is_no_longer_offered_keeps_its_records() {
 }
 
 #[test]
-fn a_deployment_that_never_had_a_resource_is_backed_up_whole() {
+fn a_service_without_a_resource_is_backed_up_completely() {
     let service = LiveService::start("not-offered=overlay+splash", "");
     let environment = TestEnvironment::new().account(&service.url());
     let document = environment.run(&["backup", "--json"]).succeeds().json();
@@ -46,7 +46,7 @@ fn a_list_that_cannot_be_read_is_failed_and_keeps_its_records() {
     assert_eq!((&campaigns["state"], &campaigns["records"]), (&"failed".into(), &8.into()));
     assert_eq!(document["resources"]["pixels"]["state"], "complete");
     let shown = environment.run(&["show", "main"]).succeeds().fits();
-    shown.prints_among("main@#2, partial").prints_among("failed: GET /api/campaigns");
+    shown.stdout_has("main@#2, partial").stdout_has("failed: GET /api/campaigns");
     let table = environment.run(&["snapshots", "main"]).succeeds().stdout();
     assert!(table.contains("partial"), "{table}");
 }
@@ -56,13 +56,13 @@ fn the_summary_of_a_partial_backup_says_what_is_missing_and_why() {
     let service = LiveService::start("", "html@/api/pixels");
     let environment = TestEnvironment::new().account(&service.url());
     let ran = environment.run(&["backup", "main"]).exits_with(3);
-    ran.prints_among("snapshot #1, partial")
-        .says_among("warning: pixels: failed: GET /api/pixels")
-        .prints_among("\nNext: linkvault backup main   again, to read what is missing\n");
+    ran.stdout_has("snapshot #1, partial")
+        .stderr_has("warning: pixels: failed: GET /api/pixels")
+        .stdout_has("\nNext: linkvault backup main   again, to read what is missing\n");
 }
 
 #[test]
-fn channels_that_cannot_be_read_do_not_empty_their_items() {
+fn unreadable_channels_keep_their_items() {
     let (environment, _service, document) = backup_with("", "html@/api/channels");
     let items = &document["resources"]["channel_items"];
     assert_eq!((&items["records"], &items["removed"]), (&14.into(), &0.into()), "{items}");
@@ -70,7 +70,7 @@ fn channels_that_cannot_be_read_do_not_empty_their_items() {
 }
 
 #[test]
-fn the_next_whole_backup_is_complete_again() {
+fn the_next_complete_backup_has_no_gaps() {
     let (environment, service, _document) = backup_with("", "html@/api/qr");
     service.faults("");
     let document = environment.run(&["backup", "--json"]).succeeds().json();
@@ -79,15 +79,15 @@ fn the_next_whole_backup_is_complete_again() {
 }
 
 #[test]
-fn a_single_failure_of_the_service_is_ridden_out() {
+fn a_single_failure_of_the_service_is_retried() {
     let service = LiveService::start("", "server-error@/api/pixels#1");
     let environment = TestEnvironment::new().account(&service.url());
-    environment.run(&["backup", "main"]).succeeds().says_among("trying again in ");
+    environment.run(&["backup", "main"]).succeeds().stderr_has("trying again in ");
 }
 
 #[test]
-fn a_live_state_that_lacks_something_says_so() {
+fn an_incomplete_live_state_is_reported() {
     let (environment, _service, _document) = backup_with("", "html@/api/pixels");
     let ran = environment.run(&["diff", "main@latest", "main@live"]).exits_with(3);
-    ran.says_among("warning: not compared: pixels: failed: ").prints_among("0 removed");
+    ran.stderr_has("warning: not compared: pixels: failed: ").stdout_has("0 removed");
 }

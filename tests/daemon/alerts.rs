@@ -6,12 +6,12 @@ use std::net::TcpStream;
 use linkvault::health::alert_message::signature;
 use serde_json::Value;
 
-use crate::daemon::process::{Daemon, SECONDLY};
+use crate::daemon::process::{Daemon, EACH_SECOND};
 use crate::support::{Host, LiveService, TestEnvironment};
 
 fn alerting(service: &LiveService, listener: &Host) -> TestEnvironment {
     let more = format!(
-        "schedule = \"{SECONDLY}\"\nheartbeat = \"{0}/alive\"\n[accounts.main.alerts]\n\
+        "schedule = \"{EACH_SECOND}\"\nheartbeat = \"{0}/alive\"\n[accounts.main.alerts]\n\
          webhook = \"{0}/hooks/s3cret\"\nsecret_env = \"ALERTS\"\n\
          command = [\"sh\", \"-c\", \"echo $LINKVAULT_EVENT $LINKS_KEY $ALERTS >> told\"]\n",
         listener.url()
@@ -33,7 +33,7 @@ fn one_alert_when_a_problem_begins_one_when_it_ends_and_a_heartbeat() {
     assert_eq!((&begun["event"], &begun["problem"]), (&"begun".into(), &"failed".into()));
     assert!(begun["text"].as_str().unwrap().contains("`linkvault doctor main`"), "{begun}");
     for _ in 0..2 {
-        daemon.hear("another failure", |line| !line["seconds"].is_null());
+        daemon.wait_for_line("another failure", |line| !line["seconds"].is_null());
     }
     service.faults("");
     let (head, body) = listener.next();
@@ -46,18 +46,18 @@ fn one_alert_when_a_problem_begins_one_when_it_ends_and_a_heartbeat() {
     assert!(!format!("{rest:?}").contains("s3cret"));
     let told = environment.text("told");
     assert_eq!(told.lines().map(str::trim_end).collect::<Vec<_>>(), ["begun", "ended"]);
-    let posts = listener.rest().iter().filter(|head| head.starts_with("POST")).count();
+    let posts = listener.unread().iter().filter(|head| head.starts_with("POST")).count();
     assert_eq!(posts, 0, "nothing more was told");
 }
 
 #[test]
-fn what_could_not_be_delivered_waits_for_the_next_process() {
+fn undelivered_alerts_are_sent_by_the_next_process() {
     let service = LiveService::start("", "html@/api/account");
     let listener = Host::status("500 X");
     let environment = alerting(&service, &listener);
     let daemon = Daemon::listening(&environment, "off");
     listener.next();
-    daemon.hear("that it failed", |line| {
+    daemon.wait_for_line("that it failed", |line| {
         line["message"].as_str().is_some_and(|it| it.contains("127.0.0.1 answered 500"))
     });
     daemon.stops("-TERM");
@@ -67,13 +67,13 @@ fn what_could_not_be_delivered_waits_for_the_next_process() {
 }
 
 #[test]
-fn the_daemon_serves_its_page_its_health_and_its_metrics() {
+fn the_daemon_serves_web_ui_health_and_metrics() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new()
-        .account_with(&service.url(), &format!("schedule = \"{SECONDLY}\"\n"));
+        .account_with(&service.url(), &format!("schedule = \"{EACH_SECOND}\"\n"));
     let daemon = Daemon::listening(&environment, "127.0.0.1:0");
     let address = daemon.page();
-    daemon.hear("a backup", |line| line["message"] == "complete");
+    daemon.wait_for_line("a backup", |line| line["message"] == "complete");
     let get = |path: &str| {
         let mut stream = TcpStream::connect(&address).unwrap();
         let close = "connection: close\r\n\r\n";

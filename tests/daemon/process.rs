@@ -26,7 +26,7 @@ fn environment(accounts: &[(&str, &str, &str)]) -> TestEnvironment {
     TestEnvironment::new().variable("LINKS_KEY", KEY).config(&config(accounts))
 }
 
-pub const SECONDLY: &str = "* * * * * *";
+pub const EACH_SECOND: &str = "* * * * * *";
 const NIGHTLY: &str = "0 3 * * *";
 
 /// A daemon whose log is read as it comes.
@@ -62,7 +62,7 @@ impl<'e> Daemon<'e> {
 
     /// The next line of which this is so.
     #[track_caller]
-    pub fn hear(&self, what: &str, so: impl Fn(&Value) -> bool) -> Value {
+    pub fn wait_for_line(&self, what: &str, so: impl Fn(&Value) -> bool) -> Value {
         let mut heard = Vec::new();
         loop {
             let Ok(line) = self.lines.recv_timeout(Duration::from_secs(60)) else {
@@ -77,8 +77,8 @@ impl<'e> Daemon<'e> {
 
     /// The next line about `account` with a message that begins so.
     #[track_caller]
-    fn hear_of(&self, account: &str, message: &str) -> Value {
-        self.hear(&format!("{account}: {message}"), |line| {
+    fn wait_for_message(&self, account: &str, message: &str) -> Value {
+        self.wait_for_line(&format!("{account}: {message}"), |line| {
             let text = line["message"].as_str().unwrap_or_default();
             line["account"] == account && text.starts_with(message)
         })
@@ -89,7 +89,7 @@ impl<'e> Daemon<'e> {
     pub fn page(&self) -> String {
         let start = "the page is at http://";
         let says = |line: &Value| Some(line["message"].as_str()?.strip_prefix(start)?.to_owned());
-        says(&self.hear(start, |line| says(line).is_some())).unwrap()
+        says(&self.wait_for_line(start, |line| says(line).is_some())).unwrap()
     }
 
     #[track_caller]
@@ -112,11 +112,11 @@ impl Drop for Daemon<'_> {
 fn a_service_that_fails_half_the_time_delays_no_other() {
     let (good, shaky) = (LiveService::start("", ""), LiveService::start("", "html=0.08,seed=4"));
     let environment =
-        environment(&[("good", &good.url(), SECONDLY), ("shaky", &shaky.url(), SECONDLY)]);
+        environment(&[("good", &good.url(), EACH_SECOND), ("shaky", &shaky.url(), EACH_SECOND)]);
     let daemon = Daemon::start(&environment);
     let (mut complete, mut lacking, mut of_good) = (0, 0, 0);
     while complete < 2 || lacking < 2 || of_good < 4 {
-        let line = daemon.hear("an end", |line| !line["seconds"].is_null());
+        let line = daemon.wait_for_line("an end", |line| !line["seconds"].is_null());
         let is_complete = line["message"] == "complete";
         match line["account"].as_str() {
             Some("good") => {
@@ -141,12 +141,12 @@ fn a_service_that_fails_half_the_time_delays_no_other() {
 }
 
 #[test]
-fn stopped_in_the_middle_a_backup_goes_on_where_it_stopped() {
+fn a_stopped_backup_continues_where_it_stopped() {
     let service = LiveService::start("", "latency=150ms");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     let daemon = Daemon::start(&environment);
-    assert_eq!(daemon.hear_of("main", "backup begins")["run"], 1);
-    crate::support::until("some requests", || service.handled() >= 4);
+    assert_eq!(daemon.wait_for_message("main", "backup begins")["run"], 1);
+    crate::support::until("some requests", || service.request_count() >= 4);
     let rest = daemon.stops("-TERM");
     let stopped = rest.iter().find(|line| !line["seconds"].is_null()).unwrap();
     assert_eq!((&stopped["run"], &stopped["account"]), (&1.into(), &"main".into()));
@@ -156,48 +156,48 @@ fn stopped_in_the_middle_a_backup_goes_on_where_it_stopped() {
     service.faults("");
     let before = service.new_requests();
     let daemon = Daemon::start(&environment);
-    assert_eq!(daemon.hear_of("main", "backup continues")["run"], 1);
-    assert_eq!(daemon.hear_of("main", "complete")["run"], 1);
+    assert_eq!(daemon.wait_for_message("main", "backup continues")["run"], 1);
+    assert_eq!(daemon.wait_for_message("main", "complete")["run"], 1);
     daemon.stops("-INT");
     let after = service.new_requests();
     let twice: Vec<_> = after.iter().filter(|path| before.contains(path)).collect();
     assert!(twice.len() <= 2, "{twice:?}");
-    environment.run(&["status"]).succeeds().prints_among("good");
+    environment.run(&["status"]).succeeds().stdout_has("good");
 }
 
 #[test]
-fn hangup_reads_the_configuration_again_and_keeps_the_old_one_if_it_is_wrong() {
+fn sighup_reloads_the_configuration_unless_it_is_invalid() {
     let service = LiveService::start("", "");
     let url = service.url();
-    let environment = environment(&[("one", &url, SECONDLY)]);
+    let environment = environment(&[("one", &url, EACH_SECOND)]);
     let daemon = Daemon::start(&environment);
-    daemon.hear_of("one", "complete");
-    environment.write("config.toml", &config(&[("one", &url, SECONDLY), ("two", &url, "x")]));
+    daemon.wait_for_message("one", "complete");
+    environment.write("config.toml", &config(&[("one", &url, EACH_SECOND), ("two", &url, "x")]));
     environment.signal("-HUP", &daemon.child);
-    let told = daemon.hear("the mistake", |line| {
+    let told = daemon.wait_for_line("the mistake", |line| {
         line["message"].as_str().is_some_and(|text| text.contains("accounts.two.schedule: must"))
     });
     assert_eq!(told["level"], "ERROR");
-    daemon.hear("the old one", |line| {
+    daemon.wait_for_line("the old one", |line| {
         line["message"] == "cannot reload the configuration; the old one stays in effect"
     });
-    daemon.hear_of("one", "complete");
-    environment.write("config.toml", &config(&[("two", &url, SECONDLY)]));
+    daemon.wait_for_message("one", "complete");
+    environment.write("config.toml", &config(&[("two", &url, EACH_SECOND)]));
     environment.signal("-HUP", &daemon.child);
-    daemon.hear("the new one", |line| line["message"] == "the configuration was reloaded");
-    daemon.hear_of("two", "complete");
+    daemon.wait_for_line("the new one", |line| line["message"] == "the configuration was reloaded");
+    daemon.wait_for_message("two", "complete");
     let rest = daemon.stops("-TERM");
     let begins = |line: &&Value| line["account"] == "one" && line["message"] == "backup begins";
     assert_eq!(rest.iter().find(begins), None);
 }
 
 #[test]
-fn once_backs_up_who_is_due_and_ends_as_backup_does() {
+fn once_backs_up_due_accounts_and_has_the_exit_code_of_backup() {
     let (service, broken) =
         (LiveService::start("", ""), LiveService::start("", "html@/api/account"));
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
-    environment.run(&["status"]).exits_with(3).prints_among("never");
-    environment.run(&["daemon", "--once"]).succeeds().prints("").says_among("complete");
+    environment.run(&["status"]).exits_with(3).stdout_has("never");
+    environment.run(&["daemon", "--once"]).succeeds().stdout_is("").stderr_has("complete");
     assert!(!service.new_requests().is_empty());
     environment.run(&["daemon", "--once"]).succeeds();
     assert_eq!(service.new_requests(), Vec::<String>::new(), "nothing was due");
@@ -205,7 +205,7 @@ fn once_backs_up_who_is_due_and_ends_as_backup_does() {
     let two = [("main", service.url(), NIGHTLY), ("new", broken.url(), NIGHTLY)];
     let two = two.each_ref().map(|(name, url, line)| (*name, url.as_str(), *line));
     environment.write("config.toml", &config(&two));
-    environment.run(&["daemon", "--once"]).exits_with(1).says_among("failed: ");
+    environment.run(&["daemon", "--once"]).exits_with(1).stderr_has("failed: ");
     environment.run(&["status", "main"]).succeeds();
     let status = environment.run(&["status", "--json"]).exits_with(1).json();
     assert_eq!(status["accounts"][1]["problems"][0]["kind"], "failed");
@@ -218,16 +218,16 @@ fn once_backs_up_who_is_due_and_ends_as_backup_does() {
     broken.faults("html@/api/pixels");
     environment.run(&["backup", "new", "-q"]).exits_with(3);
     let status = environment.run(&["status", "new"]).exits_with(3);
-    status.prints_among("warning").prints_among("not read whole: pixels");
+    status.stdout_has("warning").stdout_has("not read whole: pixels");
 }
 
 /// Each process would say anew that the new schedule counts from its own start.
 #[test]
-fn once_serves_a_schedule_that_changed_meanwhile() {
+fn once_follows_a_changed_schedule() {
     let service = LiveService::start("", "");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     environment.run(&["daemon", "--once"]).succeeds();
-    environment.write("config.toml", &config(&[("main", &service.url(), SECONDLY)]));
+    environment.write("config.toml", &config(&[("main", &service.url(), EACH_SECOND)]));
     environment.run(&["daemon", "--once"]).succeeds();
     service.new_requests();
     crate::support::until("a slot of the new schedule", || {
@@ -237,16 +237,16 @@ fn once_serves_a_schedule_that_changed_meanwhile() {
 }
 
 #[test]
-fn an_account_on_which_another_process_works_is_put_off_without_an_alert() {
+fn a_locked_account_is_postponed_without_an_alert() {
     let service = LiveService::start("", "");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     environment.run(&["daemon", "--once"]).succeeds();
-    environment.write("config.toml", &config(&[("main", &service.url(), SECONDLY)]));
+    environment.write("config.toml", &config(&[("main", &service.url(), EACH_SECOND)]));
     let vault = environment.path("vaults/main.db");
     let clock = linkvault::clock::SystemClock::new(linkvault::clock::Interrupt::default());
     let lock = linkvault::vault::lock::Lock::take(&vault, "test", Duration::ZERO, &clock).unwrap();
     let daemon = Daemon::start(&environment);
-    let told = daemon.hear_of("main", "postponed: ");
+    let told = daemon.wait_for_message("main", "postponed: ");
     assert_eq!(told["level"], "WARN", "{told}");
     daemon.stops("-TERM");
     drop(lock);
@@ -282,11 +282,11 @@ fn once_also_reports_accounts_that_were_not_due() {
 }
 
 #[test]
-fn a_refused_key_is_told_and_not_tried_again() {
+fn a_refused_key_is_alerted_and_not_retried() {
     let service = LiveService::start("", "");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     let environment = environment.variable("LINKS_KEY", "wrong");
-    environment.run(&["daemon", "--once"]).exits_with(7).says_among("failed");
+    environment.run(&["daemon", "--once"]).exits_with(7).stderr_has("failed");
     let status = environment.run(&["status", "--json"]).exits_with(1).json();
     assert_eq!(status["accounts"][0]["problems"][0]["kind"], "key_refused");
 }
@@ -297,20 +297,20 @@ fn a_daemon_without_a_schedule_and_a_second_one_are_refused() {
     let bare = TestEnvironment::new().account(&service.url());
     bare.run(&["daemon", "--listen", "off"])
         .exits_with(1)
-        .says_among("no account has a schedule in HOME/config.toml");
-    bare.run(&["daemon", "--listen", "off"]).says_among("schedule = \"0 3 * * *\"");
+        .stderr_has("no account has a schedule in HOME/config.toml");
+    bare.run(&["daemon", "--listen", "off"]).stderr_has("schedule = \"0 3 * * *\"");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     let daemon = Daemon::start(&environment);
-    daemon.hear_of("main", "backup begins");
+    daemon.wait_for_message("main", "backup begins");
     let second = environment.run(&["daemon", "--once"]).exits_with(11);
-    second.says_among("another daemon runs for these accounts: pid");
+    second.stderr_has("another daemon runs for these accounts: pid");
     let status = environment.run(&["status"]).exits_with(3);
-    status.prints_among("under way");
+    status.stdout_has("under way");
     daemon.stops("-TERM");
 }
 
 #[test]
-fn the_page_is_served_as_the_configuration_says() {
+fn the_web_ui_is_served_at_the_configured_address() {
     let service = LiveService::start("", "");
     let page = "[daemon]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"page.token\"\n\
                 allow_host = [\"backups.example\"]\n";
@@ -335,14 +335,14 @@ fn the_page_is_served_as_the_configuration_says() {
 }
 
 #[test]
-fn an_unreadable_state_file_is_logged_and_costs_no_backup() {
+fn an_unreadable_state_file_is_logged_and_does_not_stop_backups() {
     let service = LiveService::start("", "");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     environment.run(&["daemon", "--once"]).succeeds();
     environment.write("vaults/main.db.daemon", "{\"served\": \"never\"}");
-    environment.run(&["status"]).succeeds().says_among("starting with an empty state");
+    environment.run(&["status"]).succeeds().stderr_has("starting with an empty state");
     service.new_requests();
-    environment.run(&["daemon", "--once"]).succeeds().says_among("starting with an empty state");
+    environment.run(&["daemon", "--once"]).succeeds().stderr_has("starting with an empty state");
     assert_eq!(service.new_requests(), Vec::<String>::new(), "the vault tells when it was made");
 }
 
@@ -354,7 +354,7 @@ fn systemd_is_notified_of_ready_watchdog_reload_and_stop() {
     let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let environment = environment.variable("NOTIFY_SOCKET", path.to_str().unwrap());
-    let hear = |what: &str| {
+    let wait_for_line = |what: &str| {
         let mut bytes = [0; 4096];
         loop {
             let length = socket.recv(&mut bytes).unwrap_or_else(|_| panic!("never heard {what}"));
@@ -365,23 +365,23 @@ fn systemd_is_notified_of_ready_watchdog_reload_and_stop() {
         }
     };
     let daemon = Daemon::start(&environment);
-    hear("READY=1");
-    hear("WATCHDOG=1");
-    assert!(hear("STATUS=").contains("accounts, "));
+    wait_for_line("READY=1");
+    wait_for_line("WATCHDOG=1");
+    assert!(wait_for_line("STATUS=").contains("accounts, "));
     environment.signal("-HUP", &daemon.child);
-    assert!(hear("RELOADING=1").contains("MONOTONIC_USEC="));
-    hear("READY=1");
+    assert!(wait_for_line("RELOADING=1").contains("MONOTONIC_USEC="));
+    wait_for_line("READY=1");
     daemon.stops("-TERM");
-    hear("STOPPING=1");
+    wait_for_line("STOPPING=1");
 }
 
 /// Hears messages: the first line of each, its signature, its body.
-struct Ear {
+struct MessageServer {
     address: String,
     heard: Receiver<[String; 3]>,
 }
 
-impl Ear {
+impl MessageServer {
     fn open() -> Self {
         use std::io::{Read as _, Write as _};
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -417,22 +417,22 @@ impl Ear {
 }
 
 #[test]
-fn a_webhook_is_signed_and_a_heartbeat_that_came_too_late_is_never_sent() {
-    let (service, ear) = (LiveService::start("", ""), Ear::open());
+fn a_webhook_is_signed_and_an_outdated_heartbeat_is_not_sent() {
+    let (service, server) = (LiveService::start("", ""), MessageServer::open());
     let environment = environment(&[("main", &service.url(), NIGHTLY)]).variable("HOOK", "hush");
     let text = |schedule: &str, heartbeat: &str| {
         let main = config(&[("main", &service.url(), schedule)]);
         format!(
             "{main}heartbeat = \"http://{heartbeat}/beat\"\n[accounts.main.alerts]\n\
              webhook = \"http://{}/hook\"\nsecret_env = \"HOOK\"\n",
-            ear.address
+            server.address
         )
     };
     // No server listens there yet.
     environment.write("config.toml", &text(NIGHTLY, "127.0.0.1:1"));
-    environment.run(&["daemon", "--once"]).succeeds().says_among("cannot deliver the heartbeat");
+    environment.run(&["daemon", "--once"]).succeeds().stderr_has("cannot deliver the heartbeat");
     service.faults("html@/api/account");
-    environment.write("config.toml", &text(SECONDLY, "127.0.0.1:1"));
+    environment.write("config.toml", &text(EACH_SECOND, "127.0.0.1:1"));
     let once = |wanted: &str| {
         crate::support::until(wanted, || {
             let status = environment.run(&["status", "--json"]).json();
@@ -442,11 +442,11 @@ fn a_webhook_is_signed_and_a_heartbeat_that_came_too_late_is_never_sent() {
     };
     once("failed");
     // The backup of before is complete still, but the newest failed.
-    environment.write("config.toml", &text(SECONDLY, &ear.address));
+    environment.write("config.toml", &text(EACH_SECOND, &server.address));
     environment.run(&["daemon", "--once"]);
     service.faults("");
     once("complete");
-    let heard: Vec<_> = ear.heard.try_iter().collect();
+    let heard: Vec<_> = server.heard.try_iter().collect();
     let lines: Vec<_> = heard.iter().map(|[line, _, _]| line.as_str()).collect();
     assert_eq!(lines[..2], ["POST /hook HTTP/1.1"; 2], "the failure, its end, and then: {heard:?}");
     assert!(lines[2..].iter().all(|line| *line == "GET /beat HTTP/1.1"), "{heard:?}");
@@ -457,11 +457,11 @@ fn a_webhook_is_signed_and_a_heartbeat_that_came_too_late_is_never_sent() {
 
 /// A supervisor may repeat itself.
 #[test]
-fn fifty_sigterms_end_the_daemon_as_one_does() {
+fn fifty_sigterms_end_the_daemon_like_one() {
     let service = LiveService::start("", "latency=150ms");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     let mut daemon = Daemon::start(&environment);
-    daemon.hear_of("main", "backup begins");
+    daemon.wait_for_message("main", "backup begins");
     for _ in 0..50 {
         environment.signal("-TERM", &daemon.child);
     }
@@ -473,15 +473,15 @@ fn fifty_sigterms_end_the_daemon_as_one_does() {
 }
 
 #[test]
-fn fifty_sigterms_end_a_backup_as_one_does() {
+fn fifty_sigterms_end_a_backup_like_one() {
     let service = LiveService::start("", "latency=150ms");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     let child = environment.start(&["backup", "main"]);
-    crate::support::until("some requests", || service.handled() >= 2);
+    crate::support::until("some requests", || service.request_count() >= 2);
     for _ in 0..50 {
         environment.signal("-TERM", &child);
     }
-    let ended = environment.ended(child).exits_with(130);
+    let ended = environment.wait(child).exits_with(130);
     assert_eq!(ended.stderr().matches("stopping after").count(), 1);
     let stopped = environment.run(&["status", "--json"]).exits_with(3).json();
     assert_eq!(stopped["accounts"][0]["last"]["outcome"], "stopped");

@@ -34,7 +34,7 @@ fn has(document: &Value, wanted: &[&str]) {
 }
 
 fn name(service: &LiveService, id: u64) -> String {
-    service.inside().store().campaigns.get(id).unwrap().name.clone()
+    service.sandbox().store().campaigns.get(id).unwrap().name.clone()
 }
 
 const ONE_STEP: &str = "\
@@ -48,24 +48,24 @@ campaigns
 #[test]
 fn an_edited_cell_is_planned_applied_verified_and_undone() {
     let (environment, service) = edited();
-    environment.run(&["plan", "sheets", "--to", "main", "-q"]).succeeds().says("");
-    environment.run(&["plan", "sheets", "--to", "main"]).succeeds().fits().prints(ONE_STEP);
+    environment.run(&["plan", "sheets", "--to", "main", "-q"]).succeeds().stderr_is("");
+    environment.run(&["plan", "sheets", "--to", "main"]).succeeds().fits().stdout_is(ONE_STEP);
     assert_eq!(service.writes(), Vec::<String>::new());
     let ran = environment.run(&["apply", "sheets", "--to", "main", "--yes"]).succeeds().fits();
     let told = "run 1 of main: 1 done, 1 verified; 5 requests\n";
-    let ran = ran.prints(&format!("{ONE_STEP}{told}"));
-    ran.says_among("`linkvault undo main 1` reverts it as far as the API allows\n");
+    let ran = ran.stdout_is(&format!("{ONE_STEP}{told}"));
+    ran.stderr_has("`linkvault undo main 1` reverts it as far as the API allows\n");
     assert_eq!(service.writes(), ["PUT /api/campaign/4/update"]);
     assert_eq!(name(&service, 4), "Autumn Sale");
     let log = environment.run(&["log", "main", "campaigns", "4"]).succeeds().fits();
-    log.prints_among("~ campaigns 4\n    name: \"Summer Sale\" -> \"Autumn Sale\"\n");
-    environment.run(&["plan", "sheets", "--to", "main"]).succeeds().prints("Nothing to do.\n");
+    log.stdout_has("~ campaigns 4\n    name: \"Summer Sale\" -> \"Autumn Sale\"\n");
+    environment.run(&["plan", "sheets", "--to", "main"]).succeeds().stdout_is("Nothing to do.\n");
     let runs = environment.run(&["runs", "main"]).succeeds().fits().stdout();
     let row: Vec<_> = runs.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!((row[0], &row[3..]), ("1", &["apply", "sheets", "complete", "1", "done"][..]));
 
     let undone = environment.run(&["undo", "main", "1", "--yes"]).succeeds().fits();
-    undone.prints_among("name: \"Autumn Sale\" -> \"Summer Sale\"");
+    undone.stdout_has("name: \"Autumn Sale\" -> \"Summer Sale\"");
     assert_eq!(name(&service, 4), "Summer Sale");
     environment.run(&["diff", "main@#1", "main", "--detailed-exitcode"]).succeeds();
 }
@@ -84,7 +84,7 @@ fn the_estimate_of_a_plan_equals_its_requests() {
 #[test]
 fn the_estimate_of_a_restore_equals_its_requests() {
     let (environment, service) = exported();
-    service.inside().mutate(|store| {
+    service.sandbox().mutate(|store| {
         store.channels.remove(1);
         store.channels.get_mut(2).unwrap().items.pop().unwrap();
         store.campaigns.remove(4);
@@ -99,7 +99,7 @@ fn the_estimate_of_a_restore_equals_its_requests() {
 }
 
 #[test]
-fn the_document_of_a_plan_has_the_promised_keys() {
+fn the_document_of_a_plan_has_the_documented_keys() {
     let (environment, _service) = edited();
     let document = environment.run(&["plan", "sheets", "--to", "main", "--json"]).succeeds().json();
     has(&document, &["account", "steps", "unsupported", "requests", "seconds"]);
@@ -116,7 +116,7 @@ fn the_document_of_a_plan_has_the_promised_keys() {
 }
 
 #[test]
-fn what_cannot_be_done_is_in_the_plan_with_its_reason() {
+fn unsupported_changes_are_in_the_plan_with_their_reasons() {
     let (environment, _service) = exported();
     environment.edit("sheets/pixels.csv", "Search ads", "Other ads");
     let plan = ["plan", "sheets", "--to", "main"];
@@ -126,11 +126,11 @@ fn what_cannot_be_done_is_in_the_plan_with_its_reason() {
     assert_eq!((&unsupported["resource"], &unsupported["key"]), (&"pixels".into(), &"4".into()));
     assert!(unsupported["reason"].as_str().unwrap().contains("pixel"), "{unsupported}");
     let shown = environment.run(&plan).succeeds();
-    shown.prints_among("Not supported:\n  sheets/pixels.csv:5: pixels 4: ");
+    shown.stdout_has("Not supported:\n  sheets/pixels.csv:5: pixels 4: ");
 }
 
 #[test]
-fn the_document_of_an_apply_has_the_promised_keys() {
+fn the_document_of_an_apply_has_the_documented_keys() {
     let (environment, _service) = edited();
     let apply = ["apply", "sheets", "--to", "main", "--yes", "--json"];
     let document = environment.run(&apply).succeeds().json();
@@ -146,7 +146,7 @@ fn the_document_of_an_apply_has_the_promised_keys() {
 }
 
 #[test]
-fn a_plan_with_steps_ends_with_2_if_asked() {
+fn a_plan_with_steps_exits_with_2_with_the_flag() {
     let (environment, _service) = edited();
     let plan = ["plan", "sheets", "--to", "main", "--detailed-exitcode"];
     environment.run(&plan).exits_with(2);
@@ -155,10 +155,10 @@ fn a_plan_with_steps_ends_with_2_if_asked() {
 }
 
 #[test]
-fn a_plan_can_be_had_as_markdown() {
+fn a_plan_can_be_printed_as_markdown() {
     let (environment, _service) = edited();
     let plan = ["plan", "sheets", "--to", "main", "--form", "markdown"];
-    environment.run(&plan).succeeds().prints(
+    environment.run(&plan).succeeds().stdout_is(
         "### campaigns\n\n| | record | name | field | before | after |\n|---|---|---|---|---|---|\n\
          | update | 4 | Summer Sale | name | \"Summer Sale\" | \"Autumn Sale\" |\n\n\
          1 step: 1 update. 5 requests, less than a minute.\n",
@@ -166,18 +166,18 @@ fn a_plan_can_be_had_as_markdown() {
 }
 
 #[test]
-fn an_unedited_export_asks_for_nothing() {
+fn an_unedited_export_changes_nothing() {
     let (environment, service) = exported();
-    environment.run(&["apply", "sheets", "--to", "main"]).succeeds().prints("Nothing to do.\n");
+    environment.run(&["apply", "sheets", "--to", "main"]).succeeds().stdout_is("Nothing to do.\n");
     assert_eq!(service.writes(), Vec::<String>::new());
     let json = ["export", "main", "--to", "json", "--format", "json", "-q"];
     environment.run(&json).succeeds();
     let apply = ["apply", "json/export.json", "--to", "main"];
-    environment.run(&apply).succeeds().prints("Nothing to do.\n");
+    environment.run(&apply).succeeds().stdout_is("Nothing to do.\n");
 }
 
 #[test]
-fn a_dry_run_of_an_empty_plan_is_a_plan_for_programs() {
+fn a_dry_run_of_an_empty_plan_with_json_is_a_plan() {
     let (environment, _service) = exported();
     let ran = environment.run(&["apply", "sheets", "--to", "main", "-n", "--json"]).succeeds();
     let document = ran.json();
@@ -185,9 +185,9 @@ fn a_dry_run_of_an_empty_plan_is_a_plan_for_programs() {
 }
 
 #[test]
-fn only_the_edited_cells_are_pushed() {
+fn only_edited_cells_are_sent() {
     let (environment, service) = edited();
-    service.inside().mutate(|store| {
+    service.sandbox().mutate(|store| {
         store.campaigns.get_mut(4).unwrap().public = false;
         store.campaigns.get_mut(5).unwrap().name = "Reading Club".to_owned();
         store.campaigns.remove(6);
@@ -195,7 +195,7 @@ fn only_the_edited_cells_are_pushed() {
     });
     environment.run(&["apply", "sheets", "--to", "main", "--yes", "--delete"]).succeeds();
     assert_eq!(service.writes(), ["PUT /api/campaign/4/update"]);
-    let service = service.inside();
+    let service = service.sandbox();
     let four = service.store().campaigns.get(4).unwrap();
     assert_eq!((four.name.as_str(), four.public), ("Autumn Sale", false));
     assert_eq!(service.store().campaigns.get(5).unwrap().name, "Reading Club");
@@ -206,7 +206,7 @@ fn only_the_edited_cells_are_pushed() {
 fn conflict() -> (TestEnvironment, LiveService) {
     let (environment, service) = edited();
     let theirs = "Winter Sale".to_owned();
-    service.inside().mutate(|store| store.campaigns.get_mut(4).unwrap().name = theirs);
+    service.sandbox().mutate(|store| store.campaigns.get_mut(4).unwrap().name = theirs);
     (environment, service)
 }
 
@@ -214,13 +214,13 @@ fn conflict() -> (TestEnvironment, LiveService) {
 fn a_cell_that_changed_on_both_sides_is_a_conflict_and_nothing_is_written() {
     let (environment, service) = conflict();
     for command in ["plan", "apply"] {
-        let ran = environment.run(&[command, "sheets", "--to", "main"]).exits_with(4).prints("");
+        let ran = environment.run(&[command, "sheets", "--to", "main"]).exits_with(4).stdout_is("");
         ran.fits()
-            .says_among("error: a cell was edited here and has changed in the account\n")
-            .says_among("Winter Sale")
-            .says_among("Autumn Sale")
-            .says_among("Summer Sale")
-            .says_among("--on-conflict mine");
+            .stderr_has("error: a cell was edited here and has changed in the account\n")
+            .stderr_has("Winter Sale")
+            .stderr_has("Autumn Sale")
+            .stderr_has("Summer Sale")
+            .stderr_has("--on-conflict mine");
     }
     assert_eq!(service.writes(), Vec::<String>::new());
     let apply = ["apply", "sheets", "--to", "main", "--yes", "--json"];
@@ -228,26 +228,26 @@ fn a_cell_that_changed_on_both_sides_is_a_conflict_and_nothing_is_written() {
 }
 
 #[test]
-fn in_a_conflict_mine_or_theirs_can_count() {
+fn a_conflict_is_resolved_by_mine_or_theirs() {
     let (environment, service) = conflict();
     let apply = ["apply", "sheets", "--to", "main", "--yes", "--on-conflict"];
     let theirs = environment.run(&[&apply[..], &["theirs"]].concat());
-    theirs.succeeds().prints("Nothing to do.\n");
+    theirs.succeeds().stdout_is("Nothing to do.\n");
     assert_eq!(name(&service, 4), "Winter Sale");
     environment.run(&[&apply[..], &["mine"]].concat()).succeeds();
     assert_eq!(name(&service, 4), "Autumn Sale");
 }
 
 #[test]
-fn nothing_is_written_without_a_terminal_to_ask_at() {
+fn nothing_is_written_without_a_confirmation() {
     let (environment, service) = edited();
     for command in [&["apply", "sheets"][..], &["import", "sheets/campaigns.csv"]] {
         let ran = environment.run(&[command, &["--to", "main"]].concat()).exits_with(64);
-        ran.says_among("nothing was written\nhint: pass --yes to confirm\n");
+        ran.stderr_has("nothing was written\nhint: pass --yes to confirm\n");
     }
     assert_eq!(service.writes(), Vec::<String>::new());
     assert_eq!(name(&service, 4), "Summer Sale");
-    environment.run(&["runs", "main"]).succeeds().says_among("nothing was applied to main yet");
+    environment.run(&["runs", "main"]).succeeds().stderr_has("nothing was applied to main yet");
 }
 
 #[test]
@@ -255,8 +255,8 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
     let (environment, service) = edited();
     for command in [&["apply", "sheets"][..], &["import", "sheets/campaigns.csv"]] {
         let dry = [command, &["--to", "main", "-n"]].concat();
-        environment.run(&dry).succeeds().prints_among(ONE_STEP);
-        environment.run(&[&dry[..], &["--yes"]].concat()).succeeds().prints_among(ONE_STEP);
+        environment.run(&dry).succeeds().stdout_has(ONE_STEP);
+        environment.run(&[&dry[..], &["--yes"]].concat()).succeeds().stdout_has(ONE_STEP);
         let document = environment.run(&[&dry[..], &["--json"]].concat()).succeeds().json();
         has(&document, &["steps", "unsupported", "requests", "seconds"]);
     }
@@ -264,35 +264,35 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
 }
 
 #[test]
-fn a_wrong_key_ends_with_7_before_anything_is_written() {
+fn a_wrong_key_exits_with_7_before_any_write() {
     let (environment, service) = edited();
     let environment = environment.variable("LINKS_KEY", "some-other-key");
     for command in ["plan", "apply"] {
-        let ran = environment.run(&[command, "sheets", "--to", "main"]).exits_with(7).prints("");
+        let ran = environment.run(&[command, "sheets", "--to", "main"]).exits_with(7).stdout_is("");
         assert!(!ran.stderr().contains("some-other-key"), "{}", ran.stderr());
     }
     assert_eq!(service.writes().len(), 0);
 }
 
 #[test]
-fn an_account_that_is_locked_ends_with_11() {
+fn a_locked_account_exits_with_11() {
     let (environment, service) = edited();
     service.faults("latency=1s");
     let holder = environment.start(&["apply", "sheets", "--to", "main", "--yes"]);
     crate::support::until("a first request", || !service.requests().is_empty());
     // The service does not respond to any request for a while.
-    let still = service.inside();
+    let still = service.sandbox();
     service.faults("");
     for command in [&["apply", "sheets", "--to", "main", "-y"][..], &["resume", "main"]] {
-        let ran = environment.run(command).exits_with(11).prints("");
-        ran.says_among("`linkvault apply main`");
+        let ran = environment.run(command).exits_with(11).stdout_is("");
+        ran.stderr_has("`linkvault apply main`");
     }
     drop(still);
-    environment.ended(holder).succeeds();
+    environment.wait(holder).succeeds();
 }
 
 #[test]
-fn the_account_is_changed_by_name_alone() {
+fn the_account_record_is_changed_only_if_named() {
     let (environment, service) = exported();
     environment.edit("sheets/account.csv", "links@lantern", "mail@lantern");
     environment.run(&["apply", "sheets", "--to", "main", "-y"]).succeeds();
@@ -300,16 +300,16 @@ fn the_account_is_changed_by_name_alone() {
     environment.run(&["apply", "sheets/account.csv", "--to", "main", "-y"]).exits_with(64);
     environment.write("account.csv", "email\nmail@lantern-books.example.com\n");
     let apply = ["apply", "account.csv", "--resource", "account", "--to", "main", "--yes"];
-    environment.run(&apply).succeeds().prints_among("1 done, 1 verified");
+    environment.run(&apply).succeeds().stdout_has("1 done, 1 verified");
     assert_eq!(service.writes(), ["PUT /api/account/update"]);
-    assert_eq!(service.inside().store().account.email, "mail@lantern-books.example.com");
-    environment.run(&apply).succeeds().prints_among("Nothing to do.");
+    assert_eq!(service.sandbox().store().account.email, "mail@lantern-books.example.com");
+    environment.run(&apply).succeeds().stdout_has("Nothing to do.");
     environment.run(&["undo", "main", "1", "--yes"]).succeeds();
-    assert_eq!(service.inside().store().account.email, "links@lantern-books.example.com");
+    assert_eq!(service.sandbox().store().account.email, "links@lantern-books.example.com");
 }
 
 #[test]
-fn a_password_goes_to_the_service_and_is_left_nowhere() {
+fn a_password_is_sent_and_not_stored() {
     const PASSWORD: &str = "corréct-horse-9";
     let (environment, service) = edited();
     let secret = tempfile::tempdir().unwrap();
@@ -320,7 +320,7 @@ fn a_password_goes_to_the_service_and_is_left_nowhere() {
     let dry = environment.run(&[&set[..], &["-n", "--json"]].concat()).succeeds();
     let shown = environment.run(&[&set[..], &["--yes", "-v"]].concat()).succeeds();
     assert_eq!(service.writes(), ["PUT /api/account/update"]);
-    let body = service.inside().log().iter().find_map(|entry| entry.body.clone()).unwrap();
+    let body = service.sandbox().log().iter().find_map(|entry| entry.body.clone()).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(body, json!({"password": PASSWORD}));
     let runs = environment.run(&["runs", "main", "1", "--json"]).succeeds();
@@ -346,16 +346,18 @@ fn renames() -> (TestEnvironment, LiveService) {
 }
 
 #[test]
-fn what_others_change_in_mid_run_is_told_and_not_overwritten() {
+fn changes_by_others_during_a_run_are_reported_and_not_overwritten() {
     let (environment, service) = renames();
     service.faults("latency=50ms");
     let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--max-update", "100%"];
     let child = environment.start(&[&import[..], &["--max-staleness", "0s", "--json"]].concat());
     crate::support::until("a write", || !service.writes().is_empty());
-    service.inside().mutate(|store| store.campaigns.get_mut(8).unwrap().name = "Theirs".to_owned());
-    let ran = environment.ended(child).exits_with(3);
+    service
+        .sandbox()
+        .mutate(|store| store.campaigns.get_mut(8).unwrap().name = "Theirs".to_owned());
+    let ran = environment.wait(child).exits_with(3);
     let says = "step 8 (update campaign 8) stale: has changed since the plan was made: `name`";
-    let ran = ran.says_among(says).says_among("and is `Theirs`");
+    let ran = ran.stderr_has(says).stderr_has("and is `Theirs`");
     let document = ran.json();
     assert_eq!((&document["done"], &document["stale"]), (&7.into(), &1.into()), "{document}");
     assert_eq!(name(&service, 8), "Theirs");
@@ -366,11 +368,11 @@ fn what_others_change_in_mid_run_is_told_and_not_overwritten() {
 }
 
 #[test]
-fn a_write_that_was_done_and_answered_with_a_failure_is_taken_back() {
+fn a_write_that_took_effect_despite_an_error_response_is_undone() {
     let (environment, service) = edited();
     service.faults("failed-reply@PUT /api/campaign");
     let apply = ["apply", "sheets", "--to", "main", "--yes"];
-    environment.run(&apply).succeeds().prints_among("1 done, 1 verified");
+    environment.run(&apply).succeeds().stdout_has("1 done, 1 verified");
     assert_eq!(name(&service, 4), "Autumn Sale");
     service.faults("");
     environment.run(&["undo", "main", "1", "--yes"]).succeeds();

@@ -17,7 +17,7 @@ const RESOURCES: [&str; 9] = [
 ];
 
 #[test]
-fn a_first_backup_tells_what_was_saved_where_and_what_to_try_next() {
+fn a_first_backup_prints_counts_file_and_next_commands() {
     let environment = TestEnvironment::new();
     let out = environment.run(&["backup", "sandbox"]).succeeds().fits().stdout();
     assert!(out.starts_with("Backed up sandbox: snapshot #1, complete\n\nRESOURCE "), "{out}");
@@ -30,17 +30,17 @@ fn a_first_backup_tells_what_was_saved_where_and_what_to_try_next() {
 }
 
 #[test]
-fn a_second_backup_finds_nothing_new_and_points_to_what_changed() {
+fn a_second_backup_reports_no_changes_and_suggests_diff() {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox"]).succeeds();
     let second = environment.run(&["backup", "sandbox"]).succeeds().fits();
-    second.prints_among("snapshot #2, complete").prints_among("\nNext: linkvault diff sandbox ");
+    second.stdout_has("snapshot #2, complete").stdout_has("\nNext: linkvault diff sandbox ");
     let diff = environment.run(&["diff", "sandbox"]).succeeds().fits();
-    diff.prints_among("sandbox@#1 to sandbox@#2: 0 added, 0 changed, 0 removed");
+    diff.stdout_has("sandbox@#1 to sandbox@#2: 0 added, 0 changed, 0 removed");
 }
 
 #[test]
-fn the_document_of_a_backup_has_the_promised_keys() {
+fn the_document_of_a_backup_has_the_documented_keys() {
     let environment = TestEnvironment::new();
     let first = environment.run(&["backup", "sandbox", "--json"]).succeeds().json();
     assert_eq!(first["account"], "sandbox");
@@ -59,9 +59,9 @@ fn the_document_of_a_backup_has_the_promised_keys() {
 }
 
 #[test]
-fn any_tool_for_sqlite_can_ask_the_vault() {
+fn the_vault_can_be_queried_with_sqlite3() {
     let environment = TestEnvironment::new();
-    environment.run(&["backup", "sandbox", "-q"]).succeeds().prints("");
+    environment.run(&["backup", "sandbox", "-q"]).succeeds().stdout_is("");
     let db = environment.sqlite("sandbox");
     let mut query = db.prepare("select name, rotator from campaigns").unwrap();
     let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
@@ -72,13 +72,13 @@ fn any_tool_for_sqlite_can_ask_the_vault() {
 }
 
 #[test]
-fn an_account_over_a_socket_is_backed_up_with_few_requests() {
+fn a_backup_over_a_socket_needs_few_requests() {
     let service = LiveService::start("rate-limit=60", "");
     let environment = TestEnvironment::new().account(&service.url());
     let document = environment.run(&["backup", "--json"]).succeeds().json();
     assert_eq!(document["account"], "main");
-    assert_eq!(document["requests"], service.handled());
-    assert!(service.handled() <= 30, "{:?}", service.requests());
+    assert_eq!(document["requests"], service.request_count());
+    assert!(service.request_count() <= 30, "{:?}", service.requests());
     assert_eq!(service.throttled(), 0);
     service.new_requests();
     let again = environment.run(&["backup", "main", "--stats", "none", "--json"]).succeeds();
@@ -97,16 +97,16 @@ fn several_accounts_are_backed_up_in_one_run() {
 }
 
 #[test]
-fn one_account_that_fails_does_not_keep_the_next_from_its_backup() {
+fn a_failing_account_does_not_stop_the_backup_of_the_next() {
     let service = LiveService::start("authorization=dropped", "");
     let environment = TestEnvironment::new().account(&service.url());
     let ran = environment.run(&["backup", "main", "sandbox", "--json"]).exits_with(7);
     let accounts = ran.json()["accounts"].clone();
     assert_eq!(accounts[0]["error"]["kind"], "unauthorised");
     assert_eq!(accounts[1]["status"], "complete");
-    ran.says_among("error: main: GET /api/account: the key was not accepted")
-        .says_among("\nhint: Check that the key is right")
-        .says_among("\nwarning: 1 of 2 accounts not backed up: main\n");
+    ran.stderr_has("error: main: GET /api/account: the key was not accepted")
+        .stderr_has("\nhint: Check that the key is right")
+        .stderr_has("\nwarning: 1 of 2 accounts not backed up: main\n");
 }
 
 #[test]
@@ -124,23 +124,23 @@ fn a_dry_run_prices_the_statistics_that_are_asked_for() {
     }
     let all = ["backup", "-n", "--stats", "all", "--stats-budget", "5"];
     let shown = environment.run(&all).succeeds();
-    shown.prints_among(", 5 of them for statistics of QR codes\n");
+    shown.stdout_has(", 5 of them for statistics of QR codes\n");
 }
 
 #[test]
-fn a_dry_run_asks_nothing_and_writes_nothing() {
+fn a_dry_run_sends_no_request_and_writes_nothing() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     let ran = environment.run(&["backup", "main", "--dry-run"]).succeeds();
-    ran.prints_among("main: would read account, domains");
-    assert_eq!(service.handled(), 0);
+    ran.stdout_has("main: would read account, domains");
+    assert_eq!(service.request_count(), 0);
     assert_eq!(environment.files().len(), 1, "the configuration alone");
 }
 
 #[test]
 fn quiet_prints_nothing_and_progress_can_be_json() {
     let environment = TestEnvironment::new();
-    environment.run(&["backup", "sandbox", "--quiet"]).succeeds().prints("").says("");
+    environment.run(&["backup", "sandbox", "--quiet"]).succeeds().stdout_is("").stderr_is("");
     let ran = environment.run(&["backup", "sandbox", "--progress", "json", "--json"]).succeeds();
     let events = ran.stderr();
     let events = events.lines().filter(|line| line.starts_with('{'));
@@ -157,12 +157,12 @@ fn only_and_skip_choose_what_is_read() {
     let only = environment.run(&["backup", "--only", "campaigns,pixels", "--json"]).succeeds();
     let resources = only.json()["resources"].as_object().unwrap().clone();
     assert_eq!(resources.keys().collect::<Vec<_>>(), ["campaigns", "pixels"]);
-    assert_eq!(service.handled(), 3);
+    assert_eq!(service.request_count(), 3);
     environment.run(&["backup", "--skip", "qr_codes,campaigns"]).succeeds();
     assert!(!service.requests()[3..].iter().any(|path| path.starts_with("/api/qr")));
     // Records that were not read stay as in the snapshot before.
-    environment.run(&["show", "main", "campaigns"]).succeeds().prints_among("Spring Reading List");
-    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds().says(
+    environment.run(&["show", "main", "campaigns"]).succeeds().stdout_has("Spring Reading List");
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds().stderr_is(
         "warning: main@#2 did not read campaigns, qr_codes (skipped); \
          shown as last known before it\n",
     );

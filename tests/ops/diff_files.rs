@@ -22,43 +22,47 @@ fn edit(environment: &TestEnvironment, file: &str, from: &str, to: &str) {
 }
 
 #[test]
-fn an_export_that_was_not_edited_is_what_the_account_has() {
+fn an_unedited_export_equals_the_account() {
     let environment = exported();
     let same = "sheets to sandbox@#1: 0 added, 0 changed, 0 removed\n";
-    environment.run(&["diff", "sheets", "sandbox@latest"]).succeeds().prints(same).says("");
-    environment.run(&["diff", "sheets"]).succeeds().prints(same).says("");
+    environment.run(&["diff", "sheets", "sandbox@latest"]).succeeds().stdout_is(same).stderr_is("");
+    environment.run(&["diff", "sheets"]).succeeds().stdout_is(same).stderr_is("");
     environment.run(&["diff", "./sheets/", "sandbox@#1", "--detailed-exitcode"]).succeeds();
     environment.run(&["export", "sandbox", "--to", "json", "--format", "json", "-q"]).succeeds();
     let same = "json/export.json to sandbox@#1: 0 added, 0 changed, 0 removed\n";
-    environment.run(&["diff", "json/export.json", "sandbox@#1"]).succeeds().prints(same).says("");
+    environment
+        .run(&["diff", "json/export.json", "sandbox@#1"])
+        .succeeds()
+        .stdout_is(same)
+        .stderr_is("");
     let same = "json to sheets: 0 added, 0 changed, 0 removed\n";
-    environment.run(&["diff", "json", "sheets"]).succeeds().prints(same).says("");
+    environment.run(&["diff", "json", "sheets"]).succeeds().stdout_is(same).stderr_is("");
 }
 
 #[test]
-fn an_edited_cell_is_what_differs() {
+fn an_edited_cell_is_the_only_difference() {
     let environment = exported();
     edit(&environment, "sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
-    environment.run(&["diff", "sandbox@live", "sheets"]).succeeds().fits().prints(
+    environment.run(&["diff", "sandbox@live", "sheets"]).succeeds().fits().stdout_is(
         "~ campaigns 4\n    name: \"Summer Sale\" -> \"Autumn Sale\"\n\
          sandbox@live to sheets: 0 added, 1 changed, 0 removed\n",
     );
     let ran = environment.run(&["diff", "sheets", "sandbox@#1", "--detailed-exitcode"]);
-    ran.exits_with(2).prints_among("name: \"Autumn Sale\" -> \"Summer Sale\"\n");
+    ran.exits_with(2).stdout_has("name: \"Autumn Sale\" -> \"Summer Sale\"\n");
     let ran = environment.run(&["diff", "sandbox@#1", "sheets", "--json"]).succeeds().json();
     assert_eq!(ran["changes"][0]["fields"]["name"]["after"], "Autumn Sale");
     assert_eq!(ran["changes"].as_array().unwrap().len(), 1);
 }
 
 #[test]
-fn rows_that_come_and_go_are_added_and_removed() {
+fn new_and_missing_rows_are_added_and_removed() {
     let environment = exported();
     let path = environment.path("sheets/campaigns.csv");
     let text = std::fs::read_to_string(&path).unwrap();
     let mut lines: Vec<_> = text.lines().filter(|line| !line.starts_with("5,")).collect();
     lines.push(",Winter,true,,,");
     std::fs::write(&path, lines.join("\n")).unwrap();
-    environment.run(&["diff", "sandbox@#1", "sheets"]).succeeds().fits().prints(
+    environment.run(&["diff", "sandbox@#1", "sheets"]).succeeds().fits().stdout_is(
         "- campaigns 5\n    id: 5\n    name: \"Book Club\"\n    public: false\n    \
          list: \"https://links.example.com/u/lantern/list-5\"\n\
          + campaigns of sheets/campaigns.csv:9\n    name: \"Winter\"\n    public: true\n\
@@ -67,42 +71,42 @@ fn rows_that_come_and_go_are_added_and_removed() {
 }
 
 #[test]
-fn a_lone_file_says_nothing_of_what_it_leaves_out() {
+fn a_single_file_does_not_remove_omitted_records() {
     let environment = exported().file("new.csv", "id;starred\r\n3;yes\r\n");
     environment
         .run(&["diff", "sandbox@#1", "new.csv", "--resource", "channels"])
         .succeeds()
-        .prints(
+        .stdout_is(
             "~ channels 3\n    starred: false -> true\n\
          sandbox@#1 to new.csv: 0 added, 1 changed, 0 removed\n",
         );
-    environment.run(&["diff", "sandbox", "new.csv"]).exits_with(64).says(
+    environment.run(&["diff", "sandbox", "new.csv"]).exits_with(64).stderr_is(
         "error: cannot read new.csv: its name does not say which resource it holds\nhint: name it with --resource, such as --resource campaigns\n",
     );
     environment
         .run(&["diff", "sandbox", "sandbox@#1", "--resource", "channels"])
         .exits_with(64)
-        .says_among("cannot read a state as one resource: no CSV file is named");
+        .stderr_has("cannot read a state as one resource: no CSV file is named");
 }
 
 #[test]
-fn the_account_itself_is_changed_only_by_name() {
+fn the_account_record_is_compared_only_if_named() {
     let environment = exported().file("account.csv", "email\nnew@example.com\n");
     environment
         .run(&["diff", "sandbox", "account.csv"])
         .exits_with(64)
-        .says_among("hint: add --resource account to change it");
+        .stderr_has("hint: add --resource account to change it");
     let environment = environment.file("password.csv", "email,password\na@example.com,x\n");
     environment
         .run(&["diff", "sandbox", "password.csv", "--resource", "account"])
         .exits_with(1)
-        .says_among(
+        .stderr_has(
             "password.csv:1: password: passwords are not allowed in files; remove the column",
         );
 }
 
 #[test]
-fn every_mistake_of_every_file_is_told_at_once() {
+fn all_mistakes_of_all_files_are_reported_at_once() {
     let environment = exported();
     edit(&environment, "sheets/campaigns.csv", "id,name", "id,nmae");
     edit(&environment, "sheets/channels.csv", "#1F6F54", "green");
@@ -111,7 +115,7 @@ fn every_mistake_of_every_file_is_told_at_once() {
     let at = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 3;
     bytes[at] = 0x81;
     std::fs::write(path, bytes).unwrap();
-    environment.run(&["diff", "sandbox", "sheets"]).exits_with(1).says(
+    environment.run(&["diff", "sandbox", "sheets"]).exits_with(1).stderr_is(
         "error: sheets has 3 mistakes\n  \
          sheets/campaigns.csv:1: nmae: unknown column; did you mean `name`?\n  \
          sheets/channels.csv:2: color: `green` is not a colour; write #RRGGBB\n  \
@@ -122,66 +126,66 @@ fn every_mistake_of_every_file_is_told_at_once() {
 }
 
 #[test]
-fn an_account_is_meant_before_a_folder_of_its_name() {
+fn an_account_takes_precedence_over_a_folder_of_its_name() {
     let environment = exported();
     std::fs::rename(environment.path("sheets"), environment.path("sandbox")).unwrap();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     let ran = environment.run(&["diff", "sandbox"]).succeeds();
-    ran.prints_among("sandbox@#1 to sandbox@#2: ");
-    environment.run(&["diff", "./sandbox"]).succeeds().prints_among("./sandbox to sandbox@#2: ");
+    ran.stdout_has("sandbox@#1 to sandbox@#2: ");
+    environment.run(&["diff", "./sandbox"]).succeeds().stdout_has("./sandbox to sandbox@#2: ");
 }
 
 #[test]
-fn what_is_no_export_is_told_so() {
+fn a_folder_that_is_not_an_export_is_refused() {
     let environment = exported();
     std::fs::create_dir(environment.path("empty")).unwrap();
-    environment.run(&["diff", "sandbox", "empty"]).exits_with(1).says(
+    environment.run(&["diff", "sandbox", "empty"]).exits_with(1).stderr_is(
         "error: cannot read empty: no file in it is named after a resource\n\
          hint: name its files after resources, such as campaigns.csv, or read one file with \
          --resource\n",
     );
     let gone = environment.run(&["diff", "sandbox", "gone.csv", "--resource", "pixels"]);
-    gone.exits_with(1).says("error: there is no file gone.csv\n");
+    gone.exits_with(1).stderr_is("error: there is no file gone.csv\n");
     let large = std::fs::File::create(environment.path("pixels.csv")).unwrap();
     large.set_len(257 << 20).unwrap();
     environment
         .run(&["diff", "sandbox", "pixels.csv"])
         .exits_with(1)
-        .says("error: pixels.csv is larger than 256 MiB\nhint: split it into several files\n");
+        .stderr_is("error: pixels.csv is larger than 256 MiB\nhint: split it into several files\n");
     edit(&environment, "sheets/manifest.json", "\"campaigns.csv\"", "\"../config.toml\"");
-    environment.run(&["diff", "sandbox", "sheets"]).exits_with(1).says(
+    environment.run(&["diff", "sandbox", "sheets"]).exits_with(1).stderr_is(
         "error: sheets/manifest.json: `../config.toml` is not a file of an export\n\
          hint: run `linkvault export` again, or name a single CSV file of the folder\n",
     );
 }
 
 #[test]
-fn items_and_links_may_be_put_into_an_export() {
+fn items_and_links_may_be_added_to_an_export() {
     let environment = exported()
         .file("items.csv", "channel,type,id\nshop WINDOW,links,987\nNowhere,qr,1\n")
         .file("sheets/campaign_links.csv", "campaign\tlink\nPress\t5\n");
     let ran =
         ["diff", "sandbox", "items.csv", "--resource", "channel_items", "--only", "channel_items"];
-    environment.run(&ran).succeeds().prints(
+    environment.run(&ran).succeeds().stdout_is(
         "+ channel_items 1/links/987\n    channel: 1\n    type: \"links\"\n    id: 987\n\
          + channel_items of items.csv:3\n    type: \"qr\"\n\
          sandbox@#1 to items.csv: 2 added, 0 changed, 0 removed\n",
     );
     let told = "not compared: links of campaigns; no list gives it back\n";
-    environment.run(&["diff", "sandbox", "sheets"]).succeeds().says(told);
+    environment.run(&["diff", "sandbox", "sheets"]).succeeds().stderr_is(told);
 }
 
 #[test]
-fn a_snapshot_that_is_not_in_the_vault_is_no_base() {
+fn a_snapshot_that_is_not_in_the_vault_is_not_a_base() {
     let environment = exported();
     edit(&environment, "sheets/manifest.json", "\"snapshot\": 1", "\"snapshot\": 7");
     let told = "warning: snapshot #7 of the export is not in the vault, so every cell counts as \
                 edited\n";
-    environment.run(&["diff", "sheets", "sandbox@#1"]).succeeds().says(told);
+    environment.run(&["diff", "sheets", "sandbox@#1"]).succeeds().stderr_is(told);
 }
 
 #[test]
-fn an_export_holds_what_the_vault_remembers() {
+fn an_export_contains_sent_values() {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     let mut vault = Vault::open_or_create(&environment.path("vaults/sandbox.db")).unwrap();
@@ -205,7 +209,7 @@ fn an_export_holds_what_the_vault_remembers() {
     assert!(codes.contains(r#",vcard,"{""name"":""Ann, \""A\""""}",,,"#), "{codes}");
     assert!(read("campaigns.csv").contains("/u/lantern/summer-4,summer\n"));
     assert_eq!(read("campaign_links.csv"), "campaign,link\n4,7\n4,12\n");
-    environment.run(&["diff", "sheets", "sandbox@#1"]).succeeds().says(
+    environment.run(&["diff", "sheets", "sandbox@#1"]).succeeds().stderr_is(
         "not compared: slug, links of campaigns; no list gives it back\n\
          not compared: type, data of qr_codes; no list gives it back\n",
     );

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::{LiveService, TestEnvironment};
 
 #[test]
-fn csv_files_hold_the_records_and_a_manifest_says_of_which_snapshot() {
+fn csv_files_have_the_records_and_a_manifest_names_the_snapshot() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q"]).succeeds();
@@ -29,7 +29,7 @@ fn csv_files_hold_the_records_and_a_manifest_says_of_which_snapshot() {
 }
 
 #[test]
-fn the_json_export_holds_each_record_as_the_service_sent_it() {
+fn the_json_export_has_each_record_exactly_as_sent() {
     let service = LiveService::start("ids=strings,campaign-list=name", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q"]).succeeds();
@@ -52,7 +52,7 @@ const LISTS: [(&str, &str, &str); 6] = [
 ];
 
 #[test]
-fn a_folder_with_other_files_is_left_alone() {
+fn a_folder_with_other_files_is_not_overwritten() {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     std::fs::create_dir(environment.path("mine")).unwrap();
@@ -60,7 +60,7 @@ fn a_folder_with_other_files_is_left_alone() {
     environment
         .run(&["export", "sandbox", "--to", "mine"])
         .exits_with(1)
-        .says("error: mine holds other files\nhint: name a new or empty folder with --to\n");
+        .stderr_is("error: mine holds other files\nhint: name a new or empty folder with --to\n");
     assert_eq!(std::fs::read_dir(environment.path("mine")).unwrap().count(), 1);
 }
 
@@ -77,7 +77,7 @@ fn an_export_is_written_over_an_older_export() {
 }
 
 #[test]
-fn only_the_owner_can_read_what_was_exported() {
+fn exported_files_are_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
@@ -94,11 +94,11 @@ fn read(environment: &TestEnvironment, name: &str) -> Value {
 }
 
 #[test]
-fn what_cannot_be_read_makes_a_partial_export_and_a_partial_preview() {
+fn unread_resources_make_export_and_preview_partial() {
     let service = LiveService::start("", "html@/api/pixels");
     let environment = TestEnvironment::new().account(&service.url());
     for more in [&["-n"][..], &["-n", "--json"], &[]] {
         let export = [&["export", "main@live", "--to", "out"], more].concat();
-        environment.run(&export).exits_with(3).says_among("pixels");
+        environment.run(&export).exits_with(3).stderr_has("pixels");
     }
 }

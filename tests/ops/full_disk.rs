@@ -18,7 +18,7 @@ fn large() -> (TestEnvironment, LiveService) {
 const BACKUP: [&str; 5] = ["backup", "main", "--stats", "none", "--json"];
 
 /// Asserts that the next backup continues the one that the disk stopped.
-fn goes_on(environment: &TestEnvironment) {
+fn assert_continues(environment: &TestEnvironment) {
     let document = environment.run(&BACKUP).succeeds().json();
     assert_eq!(document["resources"]["qr_codes"]["records"], 3000);
     assert_eq!(document["resumed"], true);
@@ -27,7 +27,7 @@ fn goes_on(environment: &TestEnvironment) {
 
 #[test]
 #[cfg(unix)]
-fn a_backup_that_hits_a_limit_on_files_goes_on_once_there_is_room() {
+fn a_backup_stopped_by_a_file_size_limit_can_be_continued() {
     let (environment, _service) = large();
     let inner = environment.command(&BACKUP[..4]);
     let mut shell = Command::new("sh");
@@ -39,7 +39,7 @@ fn a_backup_that_hits_a_limit_on_files_goes_on_once_there_is_room() {
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{:?}: {err}", output.status);
     assert!(err.contains("/vaults/main.db: disk I/O error\nhint: check the disk"), "{err}");
-    goes_on(&environment);
+    assert_continues(&environment);
 }
 
 /// Appends bytes to a file until the disk is full.
@@ -83,15 +83,15 @@ fn mount(arguments: &[&str], place: &Path) -> bool {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_full_disk_is_named_and_the_next_run_goes_on() {
+fn a_full_disk_is_reported_and_the_next_backup_continues() {
     let (environment, _service) = large();
     let Some(disk) = Disk::mount(&environment, "500k") else { return };
-    environment.run(&BACKUP).exits_with(1).says_among(
+    environment.run(&BACKUP).exits_with(1).stderr_has(
         "error: the disk that holds HOME/vaults/main.db is full\n\
          hint: free some space and run the command again to continue\n",
     );
     disk.change("size=50m");
-    goes_on(&environment);
+    assert_continues(&environment);
     // The disk is full from the start: the space for the state file is reserved.
     std::fs::write(environment.path("vaults/filler"), vec![1; 40 << 20]).unwrap();
     let used = std::fs::metadata(environment.path("vaults/main.db")).unwrap().len() / 1024;
@@ -100,23 +100,23 @@ fn a_full_disk_is_named_and_the_next_run_goes_on() {
     environment.run(&BACKUP).exits_with(1);
     environment.run(&["status"]).exits_with(1);
     disk.change("size=90m");
-    environment.run(&["status"]).exits_with(1).prints_among("the backup failed: ");
+    environment.run(&["status"]).exits_with(1).stdout_has("the backup failed: ");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_vault_on_a_read_only_disk_can_be_read_and_not_written() {
+fn a_vault_on_a_read_only_disk_can_be_read_but_not_written() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     let Some(disk) = Disk::mount(&environment, "5m") else { return };
     environment.run(&["backup", "-q"]).succeeds();
     let before = environment.files();
     disk.change("ro");
-    environment.run(&["backup", "main"]).exits_with(1).says(
+    environment.run(&["backup", "main"]).exits_with(1).stderr_is(
         "error: HOME/vaults/main.db.lock cannot be written: the file or its disk is read-only\n\
          hint: make the file and its folder writable\n",
     );
-    environment.run(&["show", "main", "campaigns"]).succeeds().prints_among("Spring");
+    environment.run(&["show", "main", "campaigns"]).succeeds().stdout_has("Spring");
     environment.run(&["check", "main"]).succeeds();
     environment.run(&["diff", "main@latest", "main@latest"]).succeeds();
     environment.run(&["doctor", "main"]).succeeds();
@@ -125,16 +125,16 @@ fn a_vault_on_a_read_only_disk_can_be_read_and_not_written() {
 
 #[test]
 #[cfg(unix)]
-fn a_vault_whose_owner_forbids_writing_is_an_error_as_well() {
+fn a_read_only_vault_file_cannot_be_written() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q"]).succeeds();
-    if !environment.drops_rights() {
+    if !environment.cannot_write() {
         println!("skipped: this user may write everywhere");
         return;
     }
     let environment = environment.mode("vaults/main.db", 0o400).mode("vaults", 0o500);
     environment.run(&["show", "main", "campaigns"]).succeeds();
-    environment.run(&["backup", "main"]).exits_with(1).says_among("error: HOME/vaults/main.");
+    environment.run(&["backup", "main"]).exits_with(1).stderr_has("error: HOME/vaults/main.");
     environment.mode("vaults", 0o700);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{LiveService, Ran, TestEnvironment};
+use crate::support::{CommandOutput, LiveService, TestEnvironment};
 
 fn live(behaviour: &str) -> (TestEnvironment, LiveService) {
     let service = LiveService::start(behaviour, "");
@@ -10,12 +10,12 @@ fn live(behaviour: &str) -> (TestEnvironment, LiveService) {
     (environment, service)
 }
 
-fn import(environment: &TestEnvironment, file: &str, more: &[&str]) -> Ran {
+fn import(environment: &TestEnvironment, file: &str, more: &[&str]) -> CommandOutput {
     environment.run(&[&["import", file, "--to", "main", "--yes"], more].concat())
 }
 
 fn bodies(service: &LiveService) -> Vec<Value> {
-    let service = service.inside();
+    let service = service.sandbox();
     let bodies = service.log().iter().filter_map(|entry| entry.body.as_deref());
     bodies.map(|body| serde_json::from_slice(body).unwrap()).collect()
 }
@@ -29,11 +29,11 @@ const MESSAGE: &str = "You already have a campaign with that name.";
 fn rows_without_an_id_create_or_match_by_name() {
     let (environment, service) = live("");
     environment.write("campaigns.csv", "name,slug,public\nWinter,winter,yes\nPRESS,,yes\n");
-    import(&environment, "campaigns.csv", &[]).succeeds().fits().prints_among("2 done, 2 verified");
+    import(&environment, "campaigns.csv", &[]).succeeds().fits().stdout_has("2 done, 2 verified");
     assert_eq!(service.writes(), ["PUT /api/campaign/8/update", "POST /api/campaign/add"]);
-    assert_eq!(service.inside().store().campaigns.len(), 9);
+    assert_eq!(service.sandbox().store().campaigns.len(), 9);
     let again = import(&environment, "campaigns.csv", &[]).succeeds();
-    again.prints("Nothing to do.\n");
+    again.stdout_is("Nothing to do.\n");
 }
 
 /// The stored slug must not hide the one in the rotator's address. A service may change a slug that
@@ -41,15 +41,15 @@ fn rows_without_an_id_create_or_match_by_name() {
 #[test]
 fn a_slug_that_was_replaced_at_the_service_is_sent_again() {
     let (environment, service) = live("");
-    let slug = || service.inside().store().campaigns.get(8).unwrap().slug.clone().unwrap();
+    let slug = || service.sandbox().store().campaigns.get(8).unwrap().slug.clone().unwrap();
     let nothing = "Nothing to do.\n";
     environment.write("campaigns.csv", "id,name,slug\n8,Press,aaa/1\n");
-    import(&environment, "campaigns.csv", &[]).succeeds().prints_among("1 done");
+    import(&environment, "campaigns.csv", &[]).succeeds().stdout_has("1 done");
     assert_eq!(slug(), "aaa-1");
-    import(&environment, "campaigns.csv", &[]).succeeds().prints(nothing);
+    import(&environment, "campaigns.csv", &[]).succeeds().stdout_is(nothing);
     environment.run(&["backup", "main", "--tag", "made"]).succeeds();
     let replace = || {
-        service.inside().mutate(|store| {
+        service.sandbox().mutate(|store| {
             let rotator = store.rotator_url("bbb");
             let row = store.campaigns.get_mut(8).unwrap();
             (row.slug, row.rotator) = (Some("bbb".to_owned()), Some(rotator));
@@ -59,38 +59,38 @@ fn a_slug_that_was_replaced_at_the_service_is_sent_again() {
     // A new export has the account's present slug.
     environment.run(&["backup", "main"]).succeeds();
     environment.run(&["export", "main", "--to", "now", "--only", "campaigns"]).succeeds();
-    import(&environment, "now/campaigns.csv", &[]).succeeds().prints(nothing);
-    import(&environment, "campaigns.csv", &[]).succeeds().prints_among("1 done");
+    import(&environment, "now/campaigns.csv", &[]).succeeds().stdout_is(nothing);
+    import(&environment, "campaigns.csv", &[]).succeeds().stdout_has("1 done");
     assert_eq!(slug(), "aaa-1");
-    import(&environment, "campaigns.csv", &[]).succeeds().prints(nothing);
+    import(&environment, "campaigns.csv", &[]).succeeds().stdout_is(nothing);
     replace();
     let restore = ["restore", "made", "--to", "main", "--yes"];
-    environment.run(&restore).succeeds().prints_among("1 done");
+    environment.run(&restore).succeeds().stdout_has("1 done");
     assert_eq!(slug(), "aaa-1");
-    environment.run(&restore).succeeds().prints(nothing);
+    environment.run(&restore).succeeds().stdout_is(nothing);
 }
 
 /// The restored slug is that of the rotator's address at the time, which is also the one that was
 /// sent.
 #[test]
-fn a_slug_that_was_sent_is_restored_after_it_was_replaced_at_the_service() {
+fn a_sent_slug_is_restored_after_it_was_replaced_at_the_service() {
     let (environment, service) = live("");
     environment.write("campaigns.csv", "id,name,slug\n8,Press,aaa\n");
-    import(&environment, "campaigns.csv", &[]).succeeds().prints_among("1 done");
+    import(&environment, "campaigns.csv", &[]).succeeds().stdout_has("1 done");
     environment.run(&["backup", "main", "--tag", "made"]).succeeds();
-    service.inside().mutate(|store| {
+    service.sandbox().mutate(|store| {
         let rotator = store.rotator_url("bbb");
         let row = store.campaigns.get_mut(8).unwrap();
         (row.slug, row.rotator) = (Some("bbb".to_owned()), Some(rotator));
     });
     let restore = ["restore", "made", "--to", "main", "--yes"];
-    environment.run(&restore).succeeds().prints_among("1 done");
-    let slug = service.inside().store().campaigns.get(8).unwrap().slug.clone();
+    environment.run(&restore).succeeds().stdout_has("1 done");
+    let slug = service.sandbox().store().campaigns.get(8).unwrap().slug.clone();
     assert_eq!(slug.as_deref(), Some("aaa"));
 }
 
 #[test]
-fn other_separators_marks_and_line_ends_are_understood() {
+fn other_separators_byte_order_marks_and_line_ends_are_accepted() {
     let (environment, service) = live("");
     environment
         .write("list.csv", "\u{feff}name;color;starred\r\n\"Größe; \"\"M\"\"\";#aabbcc;1\r\n");
@@ -98,29 +98,29 @@ fn other_separators_marks_and_line_ends_are_understood() {
     import(&environment, "list.csv", &more).succeeds();
     let expected = json!({"name": "Größe; \"M\"", "color": "#aabbcc", "starred": true});
     assert_eq!(bodies(&service), [expected]);
-    import(&environment, "list.csv", &more).succeeds().prints("Nothing to do.\n");
+    import(&environment, "list.csv", &more).succeeds().stdout_is("Nothing to do.\n");
 }
 
 #[test]
-fn every_mistake_is_told_before_any_request() {
+fn all_mistakes_are_reported_before_any_request() {
     let (environment, service) = live("");
     environment.write("channels.csv", "name,colour\nA,red\n");
-    let ran = import(&environment, "channels.csv", &[]).exits_with(1).prints("");
-    ran.says_among("channels.csv:1: colour: ").says_among("did you mean `color`?");
+    let ran = import(&environment, "channels.csv", &[]).exits_with(1).stdout_is("");
+    ran.stderr_has("channels.csv:1: colour: ").stderr_has("did you mean `color`?");
     environment.write("channels.csv", "name,color,starred\n,red,maybe\nA,,\nA,,\n");
     let ran = import(&environment, "channels.csv", &[]).exits_with(1);
-    ran.says_among("channels.csv:2: color: `red`").says_among("channels.csv:2: starred: `maybe`");
-    assert_eq!(service.handled(), 0);
+    ran.stderr_has("channels.csv:2: color: `red`").stderr_has("channels.csv:2: starred: `maybe`");
+    assert_eq!(service.request_count(), 0);
 }
 
 #[test]
-fn a_refused_row_keeps_the_services_words_and_the_rest_goes_on() {
+fn a_refused_row_keeps_the_services_message_and_the_others_are_written() {
     let (environment, service) = live("");
     environment.write("campaigns.csv", REFUSED);
     let ran = import(&environment, "campaigns.csv", &[]).exits_with(3);
-    ran.prints_among("run 1 of main: 2 done, 1 refused, 2 verified; ")
-        .says_among(&format!("step 1 (update campaign 2) refused: {MESSAGE}\n"))
-        .says_among(
+    ran.stdout_has("run 1 of main: 2 done, 1 refused, 2 verified; ")
+        .stderr_has(&format!("step 1 (update campaign 2) refused: {MESSAGE}\n"))
+        .stderr_has(
             "1 row rejected and written to campaigns.rejected.csv; fix and apply that file\n",
         );
     assert_eq!(service.writes().len(), 3);
@@ -130,23 +130,23 @@ fn a_refused_row_keeps_the_services_words_and_the_rest_goes_on() {
     );
     let steps = environment.run(&["runs", "main", "1", "--json"]).succeeds().json();
     assert_eq!(steps["steps"][0]["message"], MESSAGE);
-    environment.run(&["runs", "main", "1"]).succeeds().prints_among(&format!("step 1: {MESSAGE}"));
+    environment.run(&["runs", "main", "1"]).succeeds().stdout_has(&format!("step 1: {MESSAGE}"));
 }
 
 #[test]
-fn rejected_rows_can_be_mended_and_applied_again() {
+fn rejected_rows_can_be_fixed_and_applied() {
     let (environment, service) = live("");
     environment.write("campaigns.csv", REFUSED);
     let document = import(&environment, "campaigns.csv", &["--json"]).exits_with(3).json();
     assert_eq!((&document["done"], &document["refused"]), (&2.into(), &1.into()));
     environment.edit("campaigns.rejected.csv", "Newsletter", "Evenings");
-    import(&environment, "campaigns.rejected.csv", &[]).succeeds().prints_among("1 done");
-    assert_eq!(service.inside().store().campaigns.get(2).unwrap().name, "Evenings");
+    import(&environment, "campaigns.rejected.csv", &[]).succeeds().stdout_has("1 done");
+    assert_eq!(service.sandbox().store().campaigns.get(2).unwrap().name, "Evenings");
     assert!(!environment.path("campaigns.rejected.rejected.csv").exists());
 }
 
 #[test]
-fn rejected_rows_go_where_they_are_asked_to() {
+fn rejected_rows_are_written_to_the_given_file() {
     let (environment, _service) = live("");
     environment.write("campaigns.csv", REFUSED);
     import(&environment, "campaigns.csv", &["--rejected", "again.csv"]).exits_with(3);
@@ -166,7 +166,7 @@ fn fail_fast_stops_at_the_first_refusal() {
 }
 
 #[test]
-fn what_depends_on_a_refused_step_is_skipped() {
+fn steps_that_depend_on_a_refused_step_are_skipped() {
     let (environment, service) = live("cap-campaigns=8");
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
@@ -178,38 +178,38 @@ fn what_depends_on_a_refused_step_is_skipped() {
     let document = ran.json();
     let counts = ["done", "refused", "skipped"].map(|it| document[it].as_u64().unwrap());
     assert_eq!(counts, [1, 1, 1], "{document}");
-    ran.says_among("You have reach the maximum limit for this feature.");
+    ran.stderr_has("You have reach the maximum limit for this feature.");
     let writes: Vec<_> = service.writes();
     assert_eq!(writes, ["POST /api/campaign/add", "POST /api/campaign/8/assign/8"]);
     let rejected = environment.text("sheets/campaign_links.rejected.csv");
     assert_eq!(rejected, "campaign,link,problem\nWinter,7,step 1 was refused\n");
     assert!(environment.path("sheets/campaigns.rejected.csv").exists());
     // Steps that are done are not repeated.
-    service.inside().behaviour_mut().apply("cap-campaigns=none").unwrap();
+    service.sandbox().behaviour_mut().apply("cap-campaigns=none").unwrap();
     environment.run(&apply).succeeds();
     let last = service.writes().split_off(2);
     assert_eq!(last, ["POST /api/campaign/add", "POST /api/campaign/9/assign/7"]);
 }
 
 #[test]
-fn what_the_service_made_of_a_name_is_told_and_planning_again_is_empty() {
+fn a_name_altered_by_the_service_is_reported_and_not_planned_again() {
     let (environment, service) = live("names=lowered");
     environment.write("channels.csv", "name\nReading Weeks\n");
     let ran = import(&environment, "channels.csv", &[]).succeeds();
-    ran.says_among("the service made `Reading Weeks` into `reading weeks`");
-    import(&environment, "channels.csv", &[]).succeeds().prints("Nothing to do.\n");
+    ran.stderr_has("the service made `Reading Weeks` into `reading weeks`");
+    import(&environment, "channels.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
     assert_eq!(service.writes().len(), 1);
 }
 
 #[test]
-fn many_remarks_are_told_in_few_lines() {
+fn many_remarks_are_summarized() {
     let (environment, _service) = live("names=lowered");
     let rows: String = (0..60).map(|nth| format!("Channel {nth}\n")).collect();
     environment.write("channels.csv", &format!("name\n{rows}"));
     let ran = import(&environment, "channels.csv", &[]).succeeds();
     assert_eq!(ran.stderr().matches("into `channel").count(), 20);
-    ran.says_among("and 40 more; `linkvault runs main 1` shows them all\n");
-    environment.run(&["runs", "main", "1"]).succeeds().prints_among("into `channel 59`");
+    ran.stderr_has("and 40 more; `linkvault runs main 1` shows them all\n");
+    environment.run(&["runs", "main", "1"]).succeeds().stdout_has("into `channel 59`");
 }
 
 #[test]
@@ -217,48 +217,48 @@ fn items_and_links_are_assigned_once() {
     let (environment, service) = live("");
     environment.write("channel_items.csv", "channel,type,id\nletters,links,7\n3,qr,4\n");
     environment.write("campaign_links.csv", "campaign,link\nPress,5\n");
-    import(&environment, "channel_items.csv", &[]).succeeds().prints_among("2 done, 2 verified");
-    import(&environment, "campaign_links.csv", &[]).succeeds().prints_among("1 done");
+    import(&environment, "channel_items.csv", &[]).succeeds().stdout_has("2 done, 2 verified");
+    import(&environment, "campaign_links.csv", &[]).succeeds().stdout_has("1 done");
     assert_eq!(service.writes().len(), 3);
-    assert!(service.inside().store().campaigns.get(8).unwrap().members.contains(&5));
+    assert!(service.sandbox().store().campaigns.get(8).unwrap().members.contains(&5));
     for file in ["channel_items.csv", "campaign_links.csv"] {
-        import(&environment, file, &[]).succeeds().prints("Nothing to do.\n");
+        import(&environment, file, &[]).succeeds().stdout_is("Nothing to do.\n");
     }
 }
 
 #[test]
-fn codes_are_known_by_what_was_sent_for_them() {
+fn codes_are_matched_by_their_sent_content() {
     let (environment, service) = live("");
     environment.write(
         "qr_codes.csv",
         "type,data,background\nlink,https://a.example.com,\"rgb(1,2,3)\"\n\
          wifi,\"[\"\"guest\"\",\"\"WPA\"\"]\",\n",
     );
-    import(&environment, "qr_codes.csv", &[]).succeeds().prints_among("2 done, 2 verified");
+    import(&environment, "qr_codes.csv", &[]).succeeds().stdout_has("2 done, 2 verified");
     assert_eq!(service.writes(), ["POST /api/qr/add", "POST /api/qr/add"]);
     let wifi = json!({"type": "wifi", "data": ["guest", "WPA"]});
     assert_eq!(bodies(&service)[1], wifi);
-    import(&environment, "qr_codes.csv", &[]).succeeds().prints("Nothing to do.\n");
+    import(&environment, "qr_codes.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
 
     // An update must send the data, which is stored as a sent value.
     environment.write("qr_codes.csv", "id,background\n13,\"rgb(9,9,9)\"\n");
-    import(&environment, "qr_codes.csv", &[]).succeeds().prints_among("1 done");
+    import(&environment, "qr_codes.csv", &[]).succeeds().stdout_has("1 done");
     let update = json!({"background": "rgb(9,9,9)", "data": "https://a.example.com"});
     assert_eq!(bodies(&service)[2], update);
 }
 
 #[test]
-fn a_code_of_unknown_data_is_updated_by_a_row_that_tells_it() {
+fn a_code_of_unknown_content_is_updated_by_a_row_with_content() {
     let (environment, service) = live("");
     environment.write("qr_codes.csv", "id,background\n3,\"rgb(9,9,9)\"\n");
     let ran = import(&environment, "qr_codes.csv", &[]).exits_with(3);
-    ran.prints_among("qr_codes 3: an update has to send its `data`, which is not known\n")
-        .prints_among("\nNo step can be taken.\n");
+    ran.stdout_has("qr_codes 3: an update has to send its `data`, which is not known\n")
+        .stdout_has("\nNo step can be taken.\n");
     assert_eq!(service.writes(), Vec::<String>::new());
     environment.write("qr_codes.csv", "id,data,background\n3,hello,\"rgb(9,9,9)\"\n");
     import(&environment, "qr_codes.csv", &[]).succeeds();
     assert_eq!(bodies(&service), [json!({"data": "hello", "background": "rgb(9,9,9)"})]);
-    import(&environment, "qr_codes.csv", &[]).succeeds().prints("Nothing to do.\n");
+    import(&environment, "qr_codes.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
 }
 
 #[test]
@@ -266,6 +266,6 @@ fn an_id_that_the_account_does_not_have_is_not_created() {
     let (environment, service) = live("");
     environment.write("campaigns.csv", "id,name\n77,Winter\n");
     let ran = import(&environment, "campaigns.csv", &[]).exits_with(3);
-    ran.prints_among("the account has no campaign 77; empty its id to create it");
+    ran.stdout_has("the account has no campaign 77; empty its id to create it");
     assert_eq!(service.writes(), Vec::<String>::new());
 }

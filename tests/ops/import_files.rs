@@ -21,8 +21,8 @@ fn a_file_of_a_western_spreadsheet_is_read_and_named() {
     let (environment, service) = live();
     write(&environment, "channels.csv", b"name;color\r\nB\xE4ren \x80;#aabbcc\r\n");
     let import = ["import", "channels.csv", "--to", "main", "--yes"];
-    environment.run(&import).succeeds().says_among(GUESSED);
-    let named = |name: &str| service.inside().store().channels.iter().any(|it| it.1.name == name);
+    environment.run(&import).succeeds().stderr_has(GUESSED);
+    let named = |name: &str| service.sandbox().store().channels.iter().any(|it| it.1.name == name);
     assert!(named("Bären €"));
     let quiet = environment.run(&[&import[..], &["-q"]].concat()).succeeds();
     assert!(!quiet.stderr().contains("Windows"), "{}", quiet.stderr());
@@ -33,7 +33,7 @@ fn a_file_of_a_western_spreadsheet_is_read_and_named() {
     let text: Vec<u8> =
         "name\tcolor\nŁódź\t#aabbcc\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     write(&environment, "channels.csv", &[&b"\xFF\xFE"[..], &text].concat());
-    environment.run(&import).succeeds().says_among("channels.csv: read as UTF-16LE");
+    environment.run(&import).succeeds().stderr_has("channels.csv: read as UTF-16LE");
     assert!(named("Łódź"));
 }
 
@@ -42,27 +42,27 @@ fn a_wrong_encoding_is_one_mistake_and_nothing_is_sent() {
     let (environment, service) = live();
     let import = ["import", "channels.csv", "--to", "main", "--yes"];
     write(&environment, "channels.csv", b"name\nB\xC3\xA4r\nB\xE4r\nB\xE4r\n");
-    environment.run(&import).exits_with(1).says(
+    environment.run(&import).exits_with(1).stderr_is(
         "error: channels.csv has a mistake\n  channels.csv:3: the line is not UTF-8, but another \
          line is, so the encoding is ambiguous\nhint: save the file as UTF-8, or name its encoding \
          with --encoding; nothing was written\n",
     );
     let ran = environment.run(&[&import[..], &["--encoding", "utf-8"]].concat()).exits_with(1);
-    ran.says_among("channels.csv:3: the line is not valid UTF-8\n");
+    ran.stderr_has("channels.csv:3: the line is not valid UTF-8\n");
     write(&environment, "channels.csv", b"name\nA\nB\0\nC\0\n");
     let ran = environment.run(&import).exits_with(1);
-    ran.says_among("channels.csv has a mistake\n  channels.csv:3: the line has a NUL character");
+    ran.stderr_has("channels.csv has a mistake\n  channels.csv:3: the line has a NUL character");
     let columns = format!("name{}\n", ",".repeat(1_000_000));
     write(&environment, "channels.csv", columns.as_bytes());
     let ran = environment.run(&import).exits_with(1);
-    ran.says_among(
+    ran.stderr_has(
         "channels.csv has a mistake\n  channels.csv:1: header: too many columns: 1000001\n",
     );
     environment
         .run(&[&import[..], &["--encoding", "klingon"]].concat())
         .exits_with(64)
-        .says_among("unknown encoding");
-    assert_eq!(service.handled(), 0);
+        .stderr_has("unknown encoding");
+    assert_eq!(service.request_count(), 0);
 }
 
 #[test]
@@ -87,20 +87,20 @@ fn new_channels_and_their_items_are_one_plan_and_one_undo() {
     write(&environment, "spring/old/channels.csv", b"name\nOld\n");
     let import = ["import", "spring", "--to", "main", "--yes"];
     let ran = environment.run(&import).succeeds();
-    ran.says_among("spring: ignored channels.rejected.csv, notes.txt, old\n")
-        .prints_among("run 1 of main: 4 done, 4 verified");
-    environment.run(&import).succeeds().prints("Nothing to do.\n");
+    ran.stderr_has("spring: ignored channels.rejected.csv, notes.txt, old\n")
+        .stdout_has("run 1 of main: 4 done, 4 verified");
+    environment.run(&import).succeeds().stdout_is("Nothing to do.\n");
     environment.run(&["undo", "main", "1", "--yes"]).succeeds();
-    let left = service.inside().store().channels.iter().any(|it| it.1.name == "Door");
+    let left = service.sandbox().store().channels.iter().any(|it| it.1.name == "Door");
     assert!(!left);
     let files = ["import", "spring/channel_items.csv", "spring/channels.csv", "--to", "main", "-n"];
-    environment.run(&files).succeeds().prints_among("4 steps");
+    environment.run(&files).succeeds().stdout_has("4 steps");
     let plan = ["plan", "spring/channel_items.csv", "spring/channels.csv", "--to", "main"];
-    environment.run(&plan).succeeds().prints_among("4 steps");
+    environment.run(&plan).succeeds().stdout_has("4 steps");
     let rehearse = [&["rehearse"], &plan[1..]].concat();
-    environment.run(&rehearse).succeeds().prints_among("4 done");
+    environment.run(&rehearse).succeeds().stdout_has("4 done");
     let apply = [&["apply"], &plan[1..], &["--yes"]].concat();
-    environment.run(&apply).succeeds().prints_among("run 3 of main: 4 done");
+    environment.run(&apply).succeeds().stdout_has("run 3 of main: 4 done");
 }
 
 #[test]
@@ -108,11 +108,11 @@ fn the_same_record_in_two_files_is_reported_with_both_places() {
     let (environment, service) = live();
     write(&environment, "new/channels.csv", b"id,name\n,Window\n1,One\n");
     write(&environment, "new/channels.more.csv", b"id,name\n,WINDOW\n1,Two\n");
-    environment.run(&["import", "new", "--to", "main", "--yes"]).exits_with(1).says_among(
+    environment.run(&["import", "new", "--to", "main", "--yes"]).exits_with(1).stderr_has(
         "new has 2 mistakes\n  new/channels.more.csv:2: name: `window` is already in \
          new/channels.csv:2\n  new/channels.more.csv:3: id: 1 is already in new/channels.csv:3\n",
     );
-    assert_eq!(service.handled(), 0);
+    assert_eq!(service.request_count(), 0);
 }
 
 #[test]
@@ -124,18 +124,18 @@ fn files_beside_an_export_are_further_rows() {
     write(&environment, "sheets/todo.md", b"mine");
     let plan = ["plan", "sheets", "--to", "main", "--delete", "--detailed-exitcode"];
     let ran = environment.run(&plan).exits_with(2);
-    ran.prints_among("1 step: 1 create.").says_among("sheets: ignored todo.md\n");
+    ran.stdout_has("1 step: 1 create.").stderr_has("sheets: ignored todo.md\n");
     let both = ["import", "sheets", "sheets/channels.new.csv", "--to", "main", "-n"];
-    environment.run(&both).succeeds().prints_among("1 step: 1 create.");
+    environment.run(&both).succeeds().stdout_has("1 step: 1 create.");
     environment.run(&["export", "main", "--to", "other", "-q"]).succeeds();
     environment
         .run(&["import", "sheets", "other", "--to", "main", "--yes"])
         .exits_with(64)
-        .says_among("error: cannot combine other with another exported folder\nhint: ");
+        .stderr_has("error: cannot combine other with another exported folder\nhint: ");
     for other in ["main@#1", "other/export.json"] {
         environment
             .run(&["plan", "other", other, "--to", "main"])
             .exits_with(64)
-            .says_among("error: cannot combine ");
+            .stderr_has("error: cannot combine ");
     }
 }

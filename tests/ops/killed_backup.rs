@@ -16,7 +16,7 @@ const LISTS: [(&str, &str, &str); 7] = [
 ];
 
 #[test]
-fn killed_twenty_times_a_backup_ends_equal_to_the_service() {
+fn a_backup_killed_twenty_times_equals_the_service() {
     let counts = GeneratedCounts {
         domains: 40,
         campaigns: 500,
@@ -32,19 +32,23 @@ fn killed_twenty_times_a_backup_ends_equal_to_the_service() {
     let environment = TestEnvironment::new().account(&service.url());
     let backup = ["backup", "main", "--stats", "none"];
     for round in 0..20 {
-        let before = service.handled();
+        let before = service.request_count();
         let mut child = environment.start(&[&backup[..], &["-q"]].concat());
-        until("some more requests", || service.handled() >= before + 3 + round % 7);
+        until("some more requests", || service.request_count() >= before + 3 + round % 7);
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().code(), None, "round {round}: it was done already");
     }
-    let killed = service.handled();
+    let killed = service.request_count();
     let document = environment.run(&[&backup[..], &["--json"]].concat()).succeeds().json();
     assert_eq!((&document["resumed"], &document["snapshot"]), (&true.into(), &1.into()));
     assert_eq!(service.throttled(), 0);
     // All pages once, twenty times the account and an overlapping page, and little more.
     let pages = 2 + 26 + 2 + 12 + 81 + 16 + 4 + 4;
-    assert!(service.handled() <= pages + 20 * 4, "{killed} + {}", service.handled() - killed);
+    assert!(
+        service.request_count() <= pages + 20 * 4,
+        "{killed} + {}",
+        service.request_count() - killed
+    );
     environment.run(&["check", "main"]).succeeds();
     equals_the_service(&environment, &service);
 }

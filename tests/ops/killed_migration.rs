@@ -8,7 +8,7 @@ use crate::ops::migrate::*;
 use crate::support::{LiveService, until};
 
 #[test]
-fn a_killed_migration_resumes_and_creates_nothing_twice() {
+fn a_killed_migration_resumes_without_duplicates() {
     let counts = GeneratedCounts {
         domains: 3,
         campaigns: 40,
@@ -34,7 +34,7 @@ fn a_killed_migration_resumes_and_creates_nothing_twice() {
         child.wait().unwrap();
     };
     kill_after(&all, 9);
-    environment.run(&all).exits_with(1).says_among("run 1 of new is not finished");
+    environment.run(&all).exits_with(1).stderr_has("run 1 of new is not finished");
     kill_after(&["resume", "new", "-q"], 13);
     kill_after(&["resume", "new", "-q"], 11);
     let ran = environment.run(&["resume", "new", "-q"]);
@@ -51,7 +51,7 @@ fn a_killed_migration_resumes_and_creates_nothing_twice() {
 }
 
 #[test]
-fn an_account_with_everything_moves_though_it_is_killed_five_times() {
+fn a_full_account_migrates_despite_five_kills() {
     let counts = GeneratedCounts {
         domains: 6,
         campaigns: 200,
@@ -81,17 +81,17 @@ fn an_account_with_everything_moves_though_it_is_killed_five_times() {
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().code(), None, "it was done already");
     };
-    kill(&begin, &|| old.handled() >= 20);
+    kill(&begin, &|| old.request_count() >= 20);
     assert_eq!(writes(&new), 0);
     for (round, arguments) in (0_usize..).zip([&begin[..], &resume, &resume, &resume]) {
         let before = writes(&new);
         kill(arguments, &|| writes(&new) >= before + 90 + 20 * round);
     }
     let ended = environment.run(&["resume", "new"]).exits_with(3);
-    ended.says_among("`linkvault migrate old@#2 new`");
+    ended.stderr_has("`linkvault migrate old@#2 new`");
 
     // One report of everything, from the migrated state.
-    let (read, made) = (old.handled(), writes(&new));
+    let (read, made) = (old.request_count(), writes(&new));
     let report =
         [&["migrate", "old@#2"], &begin[2..], &["--json", "--report", "moved.md"]].concat();
     let document = environment.run(&report).exits_with(3).json();
@@ -114,7 +114,11 @@ fn an_account_with_everything_moves_though_it_is_killed_five_times() {
     }
     let text = environment.text("moved.md");
     assert!(text.contains("| qr\\_codes | 0 | 0 | 300 | 0 | 0 |"), "{text}");
-    assert_eq!((old.handled(), writes(&new)), (read, made), "it is cheap, and writes nothing");
+    assert_eq!(
+        (old.request_count(), writes(&new)),
+        (read, made),
+        "it is cheap, and writes nothing"
+    );
 
     equals(&old, &new);
     let again = environment.run(&[&begin[..], &["--json"]].concat()).exits_with(3).json();

@@ -13,7 +13,7 @@ use linkvault::sandbox::Store;
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 
 use crate::ops::killed_backup::equals_the_service;
-use crate::support::{KEY, LiveService, Ran, TestEnvironment, until};
+use crate::support::{CommandOutput, KEY, LiveService, TestEnvironment, until};
 
 /// Few in `cargo test`: each takes a fraction of a second.
 const KILLS: u64 = 18;
@@ -73,7 +73,7 @@ impl World {
         self.kills.values().sum()
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
         self.environment.run(arguments)
     }
 
@@ -92,8 +92,13 @@ impl World {
 
     /// Starts a command and kills it after a random number of requests and a random part of a
     /// millisecond. `None` if it was killed, otherwise its result.
-    fn strike(&mut self, command: &'static str, arguments: &[&str], requests: u64) -> Option<Ran> {
-        let handled = || self.main.handled() + self.other.handled();
+    fn run_and_kill(
+        &mut self,
+        command: &'static str,
+        arguments: &[&str],
+        requests: u64,
+    ) -> Option<CommandOutput> {
+        let handled = || self.main.request_count() + self.other.request_count();
         let at = handled() + self.rng.u64(..=requests);
         // Most of its work is between requests, or it sends none.
         let pause = Duration::from_micros(match self.rng.u8(..3) {
@@ -107,17 +112,17 @@ impl World {
             self.clock.sleep(pause);
         }
         child.kill().unwrap();
-        let ran = self.environment.ended(child);
+        let ran = self.environment.wait(child);
         if ran.code().is_some() {
             return Some(ran);
         }
         *self.kills.entry(command).or_default() += 1;
-        self.sound();
+        self.assert_sound();
         None
     }
 
     /// Asserts what must hold at any time.
-    fn sound(&self) {
+    fn assert_sound(&self) {
         for account in ["main", "other"] {
             if self.environment.path("vaults").join(format!("{account}.db")).exists() {
                 self.run(&["check", account]).succeeds();
@@ -127,18 +132,18 @@ impl World {
 
     /// Kills `begin`, and then `resume` of its run, until one of them finishes or `most` were
     /// killed; then lets it finish without faults.
-    fn strike_a_run(
+    fn run_and_kill_until_finished(
         &mut self,
         command: &'static str,
         account: &str,
         begin: &[&str],
         requests: u64,
-    ) -> Ran {
+    ) -> CommandOutput {
         self.faults(FAULTS);
         let resume = ["resume", account, "-q"];
         for _ in 0..self.rng.u8(1..5) {
             let arguments = if self.unfinished(account) { &resume[..] } else { begin };
-            if let Some(ran) = self.strike(command, arguments, requests) {
+            if let Some(ran) = self.run_and_kill(command, arguments, requests) {
                 // With faults it may end with any result that has an exit code.
                 assert!(matches!(ran.code(), Some(0 | 1 | 3 | 6)), "{}", ran.stderr());
             }
@@ -163,7 +168,7 @@ impl World {
     fn edit(&mut self) {
         let (name, other) = (self.name(), self.name());
         let nth = self.rng.usize(..10);
-        self.main.inside().mutate(|store| {
+        self.main.sandbox().mutate(|store| {
             store.add_campaign(&name, None, true);
             let ids: Vec<_> = store.campaigns.iter().map(|(id, _)| id).collect();
             store.campaigns.get_mut(ids[nth]).unwrap().name = other;
@@ -176,15 +181,15 @@ impl World {
         self.faults(FAULTS);
         for _ in 0..self.rng.u8(1..5) {
             let backup = ["backup", "main", "-q"];
-            if let Some(ran) = self.strike("backup", &backup, 20) {
+            if let Some(ran) = self.run_and_kill("backup", &backup, 20) {
                 assert!(matches!(ran.code(), Some(0 | 1 | 3)), "{}", ran.stderr());
             }
         }
-        self.up_to_date();
+        self.assert_up_to_date();
     }
 
     /// Asserts that a backup without faults equals the service.
-    fn up_to_date(&self) {
+    fn assert_up_to_date(&self) {
         self.faults("");
         self.run(&["backup", "main", "-q"]).succeeds();
         equals_the_service(&self.environment, &self.main);
@@ -194,22 +199,22 @@ impl World {
         self.edit();
         self.faults(FAULTS);
         for _ in 0..self.rng.u8(1..3) {
-            let ended = self.strike("daemon", &["daemon", "--listen", "off", "-q"], 20);
+            let ended = self.run_and_kill("daemon", &["daemon", "--listen", "off", "-q"], 20);
             assert!(ended.is_none(), "the daemon ended");
             // It reads its stored state of the account.
             let status = self.run(&["status", "main"]);
             assert!(matches!(status.code(), Some(0 | 1 | 3)), "{}", status.stderr());
             assert!(!status.stderr().contains("error"), "{}", status.stderr());
         }
-        self.up_to_date();
+        self.assert_up_to_date();
     }
 
     fn import(&mut self) {
         let names: Vec<_> = (0..12).map(|_| self.name()).collect();
         self.environment.write("campaigns.csv", &format!("name\n{}\n", names.join("\n")));
         let import = ["import", "campaigns.csv", "--to", "main", "--yes", "-q"];
-        self.strike_a_run("import", "main", &import, 24).succeeds();
-        self.once("main", &names);
+        self.run_and_kill_until_finished("import", "main", &import, 24).succeeds();
+        self.assert_each_once("main", &names);
     }
 
     /// The service accepts the same code twice, so that only the journal prevents a second create.
@@ -218,9 +223,9 @@ impl World {
         let rows: String = names.iter().map(|name| format!("text,{name}\n")).collect();
         self.environment.write("qr_codes.csv", &format!("type,data\n{rows}"));
         let import = ["import", "qr_codes.csv", "--to", "main", "--yes", "-q"];
-        self.strike_a_run("import", "main", &import, 24).succeeds();
+        self.run_and_kill_until_finished("import", "main", &import, 24).succeeds();
         let mut found: BTreeMap<String, u64> = BTreeMap::new();
-        for (_, code) in self.main.inside().store().qr_codes.iter() {
+        for (_, code) in self.main.sandbox().store().qr_codes.iter() {
             if let Some(text) = code.content.data.as_ref().and_then(|data| data.as_str()) {
                 *found.entry(text.to_owned()).or_default() += 1;
             }
@@ -261,13 +266,13 @@ impl World {
             "--only",
             "campaigns",
         ];
-        self.strike_a_run("apply", "main", &apply, 24).succeeds();
-        self.once("main", &names);
+        self.run_and_kill_until_finished("apply", "main", &apply, 24).succeeds();
+        self.assert_each_once("main", &names);
     }
 
     fn migrate(&mut self) {
         let names: Vec<_> = (0..6).map(|_| self.name()).collect();
-        self.main.inside().mutate(|store| {
+        self.main.sandbox().mutate(|store| {
             for name in &names {
                 store.add_campaign(name, None, true);
             }
@@ -275,12 +280,12 @@ impl World {
         let only = "campaigns,channels,pixels";
         let migrate =
             ["migrate", "main", "other", "--only", only, "--yes", "-q", "--max-update", "100%"];
-        let ran = self.strike_a_run("migrate", "other", &migrate, 60);
+        let ran = self.run_and_kill_until_finished("migrate", "other", &migrate, 60);
         assert!(matches!(ran.code(), Some(0 | 3)), "{}", ran.stderr());
         let before = self.other.writes().len();
         self.run(&migrate);
         assert_eq!(self.other.writes().len(), before, "a second move has nothing to do");
-        self.once("other", &names);
+        self.assert_each_once("other", &names);
     }
 
     fn forget(&mut self) {
@@ -290,7 +295,7 @@ impl World {
         }
         let forget = ["forget", "main", "--keep-last", "1", "--yes", "-q"];
         for _ in 0..self.rng.u8(1..4) {
-            if let Some(ran) = self.strike("forget", &forget, 0) {
+            if let Some(ran) = self.run_and_kill("forget", &forget, 0) {
                 ran.succeeds();
             }
         }
@@ -303,7 +308,7 @@ impl World {
 
     /// The vault is either replaced by the copy or unchanged.
     fn vault_restore(&mut self) {
-        self.up_to_date();
+        self.assert_up_to_date();
         self.environment.sqlite("main").execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
         let vault = self.environment.path("vaults/main.db");
         std::fs::copy(vault, self.environment.path("copy.db")).unwrap();
@@ -317,7 +322,7 @@ impl World {
         let later = snapshots(self);
         let restore = ["vault", "restore", "copy.db", "--to", "main", "--yes", "-q"];
         for _ in 0..self.rng.u8(1..4) {
-            if let Some(ran) = self.strike("vault restore", &restore, 0) {
+            if let Some(ran) = self.run_and_kill("vault restore", &restore, 0) {
                 ran.succeeds();
             }
             let now = snapshots(self);
@@ -325,14 +330,14 @@ impl World {
         }
         self.run(&restore).succeeds();
         assert_eq!(snapshots(self), copied);
-        self.up_to_date();
+        self.assert_up_to_date();
     }
 
     /// Asserts that each name is in the account once, and that no name is there twice.
-    fn once(&self, account: &str, names: &[String]) {
+    fn assert_each_once(&self, account: &str, names: &[String]) {
         let service = if account == "main" { &self.main } else { &self.other };
         let mut found: BTreeMap<String, u64> = BTreeMap::new();
-        for (_, campaign) in service.inside().store().campaigns.iter() {
+        for (_, campaign) in service.sandbox().store().campaigns.iter() {
             *found.entry(campaign.name.clone()).or_default() += 1;
         }
         let twice: Vec<_> = found.iter().filter(|(_, count)| **count > 1).collect();
@@ -343,7 +348,7 @@ impl World {
 }
 
 #[test]
-fn a_killed_command_can_be_continued_at_any_moment() {
+fn a_command_killed_at_any_moment_can_be_continued() {
     let seed = number("LINKVAULT_KILLS_SEED").unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let kills = number("LINKVAULT_KILLS").unwrap_or(KILLS);
     println!("LINKVAULT_KILLS_SEED={seed}");

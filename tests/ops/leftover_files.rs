@@ -21,7 +21,7 @@ fn snapshots(environment: &TestEnvironment) -> usize {
 }
 
 #[test]
-fn an_observation_that_no_run_used_leaves_no_snapshot() {
+fn an_unused_observation_leaves_no_snapshot() {
     let (environment, service) = live();
     let import = ["import", "campaigns.csv", "--to", "main"];
     environment.run(&[&import[..], &["-n"]].concat()).succeeds();
@@ -31,7 +31,7 @@ fn an_observation_that_no_run_used_leaves_no_snapshot() {
     let name = service.list("/api/campaigns", "campaigns")[1].clone();
     let name = name["name"].as_str().or(name["domain"].as_str()).unwrap().to_owned();
     environment.write("same.csv", &format!("id,name\n2,{name}\n"));
-    environment.run(&same).succeeds().prints("Nothing to do.\n");
+    environment.run(&same).succeeds().stdout_is("Nothing to do.\n");
     assert_eq!(snapshots(&environment), 1);
     assert_eq!(service.writes(), Vec::<String>::new());
     environment.run(&["check", "main"]).succeeds();
@@ -41,7 +41,7 @@ fn an_observation_that_no_run_used_leaves_no_snapshot() {
 }
 
 #[test]
-fn a_plan_file_is_no_reason_to_read_another_file() {
+fn a_plan_file_cannot_make_linkvault_read_another_file() {
     let (environment, _service) = live();
     let import = ["plan", "campaigns.csv", "--to", "main", "-o", "plan.json"];
     environment.run(&import).succeeds();
@@ -63,14 +63,14 @@ fn a_plan_file_is_no_reason_to_read_another_file() {
 }
 
 #[test]
-fn rejected_rows_come_from_the_file_that_was_applied_or_not_at_all() {
+fn rejected_rows_are_written_only_from_the_applied_file() {
     let (environment, _service) = live();
     environment.write("campaigns.csv", "id,name\n2,Summer Sale\n3,Winter Sale\n");
     let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--max-requests", "3"];
     environment.run(&import).exits_with(8);
     environment.write("campaigns.csv", "id,name\n2,Innocent\n3,Innocent too\n");
     let ran = environment.run(&["resume", "main"]).exits_with(3);
-    ran.says_among("the file has changed since, so they are not written out\n");
+    ran.stderr_has("the file has changed since, so they are not written out\n");
     assert!(!environment.path("campaigns.rejected.csv").exists());
 }
 
@@ -80,6 +80,6 @@ fn the_outcome_is_printed_if_rejected_rows_cannot_be_written() {
     environment.write("campaigns.csv", "id,name\n2,Summer Sale\n3,Winter Sale\n");
     std::fs::create_dir(environment.path("campaigns.rejected.csv")).unwrap();
     let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--json"];
-    let ran = environment.run(&import).exits_with(3).says_among("cannot be written");
+    let ran = environment.run(&import).exits_with(3).stderr_has("cannot be written");
     assert_eq!((ran.json()["done"].as_u64(), ran.json()["refused"].as_u64()), (Some(1), Some(1)));
 }

@@ -6,31 +6,32 @@ use std::process::{Child, Stdio};
 use crate::support::{LiveService, TestEnvironment, until};
 
 #[test]
-fn a_limit_of_the_service_is_kept_and_never_run_into() {
+fn the_rate_limit_is_never_exceeded() {
     let service = LiveService::start("rate-limit=20,rate-window=1", "");
     let environment = TestEnvironment::new().account(&service.url());
     let document = environment.run(&["backup", "--json"]).succeeds().json();
     assert_eq!((&document["throttled"], service.throttled()), (&0.into(), 0));
     assert!(document["waited_seconds"].as_f64().unwrap() > 0.0);
-    assert!(service.handled() > 20);
+    assert!(service.request_count() > 20);
 }
 
 #[test]
-fn the_next_process_knows_what_the_one_before_spent() {
+fn the_next_process_knows_the_requests_of_the_previous_one() {
     let service = LiveService::start("rate-limit=14,rate-window=1", "");
     let environment = TestEnvironment::new().account(&service.url());
     for _ in 0..2 {
         environment.run(&["backup", "-q", "--stats", "none"]).succeeds();
     }
-    assert_eq!((service.handled(), service.throttled()), (26, 0));
+    assert_eq!((service.request_count(), service.throttled()), (26, 0));
 }
 
 #[test]
-fn a_bound_on_requests_stops_with_8_and_the_next_run_asks_for_the_rest_alone() {
+fn max_requests_exits_with_8_and_the_next_backup_reads_only_the_rest() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
-    let ran = environment.run(&["backup", "main", "--max-requests", "5"]).exits_with(8).prints("");
-    ran.says_among("the bound of 5 requests is reached").says_among("to continue");
+    let ran =
+        environment.run(&["backup", "main", "--max-requests", "5"]).exits_with(8).stdout_is("");
+    ran.stderr_has("the bound of 5 requests is reached").stderr_has("to continue");
     let first = service.new_requests();
     assert_eq!(first.len(), 5);
     let ran = environment.run(&["backup", "main", "--json"]).succeeds();
@@ -41,7 +42,7 @@ fn a_bound_on_requests_stops_with_8_and_the_next_run_asks_for_the_rest_alone() {
 }
 
 #[test]
-fn fresh_starts_over() {
+fn fresh_starts_a_new_snapshot() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "main", "--max-requests", "5"]).exits_with(8);
@@ -53,69 +54,69 @@ fn fresh_starts_over() {
 }
 
 #[test]
-fn a_bound_on_time_stops_before_a_wait_that_would_be_longer() {
+fn max_duration_stops_before_a_longer_wait() {
     let service = LiveService::start("rate-limit=10,rate-window=60", "");
     let environment = TestEnvironment::new().account(&service.url());
     let ran = environment.run(&["backup", "main", "--max-duration", "5s"]).exits_with(8);
-    ran.prints("").says_among("hint: What was done is kept");
+    ran.stdout_is("").stderr_has("hint: What was done is kept");
     assert_eq!(service.throttled(), 0);
 }
 
 /// A running backup: the service has sent a response, and continues slowly.
-fn under_way(environment: &TestEnvironment, service: &LiveService) -> Child {
+fn running_backup(environment: &TestEnvironment, service: &LiveService) -> Child {
     let child = environment.start(&["backup", "main"]);
-    until("a few requests", || service.handled() >= 3);
+    until("a few requests", || service.request_count() >= 3);
     child
 }
 
-fn slow() -> (TestEnvironment, LiveService) {
+fn slow_service() -> (TestEnvironment, LiveService) {
     let service = LiveService::start("", "latency=500ms");
     let environment = TestEnvironment::new().account(&service.url());
     (environment, service)
 }
 
 #[test]
-fn a_second_process_is_told_who_holds_the_lock() {
-    let (environment, service) = slow();
-    let holder = under_way(&environment, &service);
+fn a_second_process_shows_the_holder_of_the_lock() {
+    let (environment, service) = slow_service();
+    let holder = running_backup(&environment, &service);
     let pid = holder.id();
-    let ran = environment.run(&["backup", "main"]).exits_with(11).prints("");
-    ran.says_among(&format!(
+    let ran = environment.run(&["backup", "main"]).exits_with(11).stdout_is("");
+    ran.stderr_has(&format!(
         "another process works on this account: pid {pid}, `linkvault backup main`"
     ))
-    .says_among("--lock-timeout");
+    .stderr_has("--lock-timeout");
     // These commands do not have the flag.
     let commands: [&[&str]; 2] =
         [&["forget", "main", "--keep-last", "1"], &["resolve", "main", "1"]];
     for command in commands {
         let ran = environment.run(command).exits_with(11);
-        ran.says_among("hint: wait for it, and run the command again\n");
+        ran.stderr_has("hint: wait for it, and run the command again\n");
     }
     environment.run(&["snapshots", "main"]).succeeds();
-    environment.run(&["doctor", "main"]).succeeds().prints_among(&format!("pid {pid} runs"));
+    environment.run(&["doctor", "main"]).succeeds().stdout_has(&format!("pid {pid} runs"));
     service.faults("");
-    environment.ended(holder).succeeds();
+    environment.wait(holder).succeeds();
 }
 
 #[test]
-fn a_lock_can_be_waited_for() {
-    let (environment, service) = slow();
-    let holder = under_way(&environment, &service);
+fn lock_timeout_waits_for_the_lock() {
+    let (environment, service) = slow_service();
+    let holder = running_backup(&environment, &service);
     let waiting = environment.start(&["backup", "main", "--lock-timeout", "1m"]);
     service.faults("");
-    environment.ended(holder).succeeds().prints_among("snapshot #1");
-    environment.ended(waiting).succeeds().prints_among("snapshot #2");
+    environment.wait(holder).succeeds().stdout_has("snapshot #1");
+    environment.wait(waiting).succeeds().stdout_has("snapshot #2");
 }
 
 #[test]
-fn an_interrupt_ends_with_130_and_the_next_run_goes_on() {
+fn an_interrupt_exits_with_130_and_the_next_backup_continues() {
     for signal in ["-INT", "-TERM"] {
-        let (environment, service) = slow();
-        let child = under_way(&environment, &service);
+        let (environment, service) = slow_service();
+        let child = running_backup(&environment, &service);
         send(signal, &child);
-        let ran = environment.ended(child).exits_with(130).prints("");
-        ran.says_among("error: interrupted; what was read is kept\n")
-            .says_among("hint: run the same command again to continue\n");
+        let ran = environment.wait(child).exits_with(130).stdout_is("");
+        ran.stderr_has("error: interrupted; what was read is kept\n")
+            .stderr_has("hint: run the same command again to continue\n");
         let read = service.new_requests();
         service.faults("");
         let document = environment.run(&["backup", "main", "--json"]).succeeds().json();

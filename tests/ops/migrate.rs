@@ -44,10 +44,10 @@ pub fn with_files(environment: TestEnvironment) -> TestEnvironment {
 }
 
 pub fn writes(service: &LiveService) -> usize {
-    service.inside().log().iter().filter(|entry| entry.method != Method::Get).count()
+    service.sandbox().log().iter().filter(|entry| entry.method != Method::Get).count()
 }
 
-pub fn migrate(environment: &TestEnvironment, more: &[&str]) -> crate::support::Ran {
+pub fn migrate(environment: &TestEnvironment, more: &[&str]) -> crate::support::CommandOutput {
     environment.run(&[&["migrate", "old", "new"], &FILES[..], more].concat())
 }
 
@@ -92,14 +92,14 @@ pub fn equals(old: &LiveService, new: &LiveService) {
 }
 
 #[test]
-fn everything_moves_once_and_what_cannot_is_told() {
+fn all_records_migrate_once_and_the_others_are_reported() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));
     let ran = migrate(&environment, &["--verify-only"]).exits_with(2);
-    ran.says_among("new lacks something of old@#1: ")
-        .says_among("without --verify-only takes them");
+    ran.stderr_has("new lacks something of old@#1: ")
+        .stderr_has("without --verify-only takes them");
     assert_eq!(writes(&new), 0);
-    migrate(&environment, &["-n"]).exits_with(3).prints_among("TO BE DONE BY HAND");
+    migrate(&environment, &["-n"]).exits_with(3).stdout_has("TO BE DONE BY HAND");
     let would = migrate(&environment, &["-n", "--json"]).exits_with(3).json();
     assert_eq!((&would["run"], would["requests"].as_u64() > Some(0)), (&Value::Null, true));
     assert_eq!(writes(&new), 0);
@@ -163,11 +163,11 @@ fn everything_moves_once_and_what_cannot_is_told() {
     assert_eq!(old.throttled() + new.throttled(), 0);
     let ran = migrate(&environment, &["--verify-only"]).exits_with(2).fits();
     // Overlays and bio pages cannot be migrated, so the report is not free of warnings.
-    ran.says_among("new has all of old@#").prints_among("NOT VERIFIED");
+    ran.stderr_has("new has all of old@#").stdout_has("NOT VERIFIED");
 }
 
 #[test]
-fn a_bare_number_moves_that_snapshot_and_asks_the_source_nothing() {
+fn migrating_a_snapshot_number_sends_no_request_to_the_source() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q"]).succeeds();
@@ -178,11 +178,11 @@ fn a_bare_number_moves_that_snapshot_and_asks_the_source_nothing() {
 }
 
 #[test]
-fn a_rename_at_the_source_is_one_update() {
+fn a_rename_in_the_source_is_one_update() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));
     // One campaign exists in the target already, with another id and a very similar name.
-    new.inside().mutate(|store| {
+    new.sandbox().mutate(|store| {
         store.add_campaign("someone else's", None, false);
         store.add_campaign("newsletter", None, true);
     });
@@ -190,10 +190,10 @@ fn a_rename_at_the_source_is_one_update() {
     let document = migrate(&environment, &only).succeeds().json();
     assert_eq!(document["resources"]["campaigns"]["created"], 7, "{document:#}");
     assert_eq!(document["ids"]["campaigns"]["3"], 2);
-    old.inside().mutate(|store| {
+    old.sandbox().mutate(|store| {
         store.campaigns.get_mut(3).unwrap().name = "Letters from the shop".to_owned();
     });
-    new.inside().clear_log();
+    new.sandbox().clear_log();
     let document = migrate(&environment, &only).succeeds().json();
     let campaigns = &document["resources"]["campaigns"];
     assert_eq!((&campaigns["matched"], &campaigns["created"]), (&json!(1), &json!(0)));
@@ -207,7 +207,7 @@ fn a_rename_at_the_source_is_one_update() {
 #[test]
 fn values_that_linkvault_sent_to_the_source_are_migrated() {
     let (old, new) = services();
-    new.inside().behaviour_mut().apply("assign-again=refuse").unwrap();
+    new.sandbox().behaviour_mut().apply("assign-again=refuse").unwrap();
     let environment = environment(&old, &new)
         .file("campaign_links.csv", "campaign,link\n2,7\n2,9\n")
         .file("qr_codes.csv", "type,data,foreground\ntext,Riddle,\"rgb(1,2,3)\"\n")
@@ -215,7 +215,7 @@ fn values_that_linkvault_sent_to_the_source_are_migrated() {
     for file in ["campaign_links.csv", "qr_codes.csv"] {
         environment.run(&["import", file, "--to", "old", "--yes", "-q"]).succeeds();
     }
-    old.inside().clear_log();
+    old.sandbox().clear_log();
     let arguments =
         ["migrate", "old", "new", "--only", "campaigns,qr_codes", "--links", "map.csv", "--yes"];
     let document = environment.run(&[&arguments[..], &["--json"]].concat()).exits_with(3).json();
@@ -226,7 +226,7 @@ fn values_that_linkvault_sent_to_the_source_are_migrated() {
     let manual = document["manual"].as_array().unwrap();
     assert!(manual.iter().any(|it| it["id"] == "2/links/9"), "{document:#}");
     let campaign = &document["ids"]["campaigns"]["2"];
-    let log = new.inside().log().clone();
+    let log = new.sandbox().log().clone();
     let assigned = format!("/api/campaign/{campaign}/assign/1007");
     assert_eq!(log.iter().filter(|entry| entry.path == assigned).count(), 1);
     let created = log.iter().find(|entry| entry.path == "/api/qr/add").unwrap();
@@ -238,7 +238,7 @@ fn values_that_linkvault_sent_to_the_source_are_migrated() {
 
     // No list shows that somebody has added the other link by hand.
     let id = campaign.as_u64().unwrap();
-    new.inside().mutate(|store| {
+    new.sandbox().mutate(|store| {
         store.campaigns.get_mut(id).unwrap().members.insert(1009);
     });
     environment.write("map.csv", "from,to\n7,1007\n9,1009\n");
@@ -248,10 +248,10 @@ fn values_that_linkvault_sent_to_the_source_are_migrated() {
 }
 
 #[test]
-fn what_was_refused_is_told_and_moves_when_it_can() {
+fn refused_records_are_reported_and_migrate_later() {
     let (old, new) = services();
     let environment = environment(&old, &new);
-    new.inside().behaviour_mut().cap_campaigns = Some(5);
+    new.sandbox().behaviour_mut().cap_campaigns = Some(5);
     let arguments = ["migrate", "old", "new", "--only", "campaigns", "--yes", "--json"];
     let document = environment.run(&[&arguments[..], &["--report", "r.md"]].concat());
     let document = document.exits_with(3).json();
@@ -264,17 +264,17 @@ fn what_was_refused_is_told_and_moves_when_it_can() {
     let report = std::fs::read_to_string(environment.path("r.md")).unwrap();
     assert!(report.contains("## Not done") && report.contains(reason), "{report}");
     environment.run(&[&arguments[..5], &["--verify-only"]].concat()).exits_with(2);
-    new.inside().behaviour_mut().cap_campaigns = None;
+    new.sandbox().behaviour_mut().cap_campaigns = None;
     let document = environment.run(&arguments).succeeds().json();
     let campaigns = &document["resources"]["campaigns"];
     assert_eq!((&campaigns["created"], &campaigns["unchanged"]), (&json!(3), &json!(5)));
 }
 
 #[test]
-fn a_saved_move_is_applied_later_and_known_afterwards() {
+fn a_saved_migration_plan_can_be_applied_later() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));
-    new.inside().mutate(|store| store.add_campaign("press", None, false));
+    new.sandbox().mutate(|store| store.add_campaign("press", None, false));
     migrate(&environment, &["-o", "plan.json"]).succeeds();
     assert_eq!(writes(&new), 0);
     environment.run(&["apply", "plan.json", "--to", "new", "--yes"]).succeeds();
@@ -300,20 +300,20 @@ fn contradictory_options_are_refused_before_anything_is_read() {
         ("--set", "overlays.name:a=b", "`overlays` is not a resource that can be moved"),
         ("--where", "campaigns.name~(", "invalid pattern"),
     ] {
-        environment.run(&["migrate", "old", "new", flag, value]).exits_with(64).says_among(why);
+        environment.run(&["migrate", "old", "new", flag, value]).exits_with(64).stderr_has(why);
     }
     let environment = environment.file("map.csv", "from,to\n1,x\n");
     let ran = environment.run(&["migrate", "old", "new", "--links", "map.csv"]);
-    ran.exits_with(1).says_among("map.csv:2: to: is not an id");
+    ran.exits_with(1).stderr_has("map.csv:2: to: is not an id");
     let environment = environment.file("codes.csv", "id,type,data\n,text,hi\n");
     let ran = environment.run(&["migrate", "old", "new", "--qr-data", "codes.csv"]);
-    ran.exits_with(1).says_among("codes.csv:2: id: is needed");
+    ran.exits_with(1).stderr_has("codes.csv:2: id: is needed");
     for file in ["nowhere/r.md", "."] {
         let ran = environment.run(&["migrate", "old", "new", "--yes", "--report", file]);
-        ran.exits_with(1).says_among("cannot be written").says_among("name another file");
+        ran.exits_with(1).stderr_has("cannot be written").stderr_has("name another file");
     }
-    environment.run(&["migrate", "old", "old"]).exits_with(64).says_among("to itself");
-    assert_eq!(old.handled() + new.handled(), 0);
+    environment.run(&["migrate", "old", "old"]).exits_with(64).stderr_has("to itself");
+    assert_eq!(old.request_count() + new.request_count(), 0);
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn an_account_under_two_names_is_not_moved_to_itself() {
     let environment = environment(&old, &old);
     for more in ["--yes", "--dry-run", "--verify-only"] {
         let ran = environment.run(&["migrate", "old", "new", more]).exits_with(64);
-        ran.says_among("are the same account");
+        ran.stderr_has("are the same account");
     }
     assert_eq!(writes(&old), 0);
 }
@@ -337,36 +337,36 @@ fn an_error_of_a_migration_names_the_account_that_caused_it() {
     let environment = TestEnvironment::new().variable("old", KEY).variable("new", "x");
     let environment = environment.config(&text);
     let ran = environment.run(&["migrate", "old", "new", "--yes"]);
-    ran.exits_with(7).says_among("new: GET /api/account: the key was not accepted");
+    ran.exits_with(7).stderr_has("new: GET /api/account: the key was not accepted");
     let environment = environment.variable("old", "x");
     let ran = environment.run(&["migrate", "old", "new", "--yes"]);
-    ran.exits_with(7).says_among("old: GET /api/account: the key was not accepted");
+    ran.exits_with(7).stderr_has("old: GET /api/account: the key was not accepted");
     assert_eq!(writes(&old) + writes(&new), 0);
 }
 
 #[test]
-fn what_the_new_service_does_not_have_is_told_and_not_tried() {
+fn resources_missing_from_the_target_are_reported_and_not_sent() {
     let (old, new) = services();
-    new.inside().behaviour_mut().apply("not-offered=qr").unwrap();
+    new.sandbox().behaviour_mut().apply("not-offered=qr").unwrap();
     let environment = with_files(environment(&old, &new));
     let document = migrate(&environment, &["--yes", "--json"]).exits_with(3).json();
     let counts = |name: &str, word: &str| document["resources"][name][word].as_u64().unwrap();
     assert_eq!(["created", "unsupported"].map(|word| counts("qr_codes", word)), [0, 12]);
     assert_eq!(counts("channel_items", "failed"), 0, "{document:#}");
-    let tried = new.inside().log().iter().filter(|it| it.path == "/api/qr/add").count();
+    let tried = new.sandbox().log().iter().filter(|it| it.path == "/api/qr/add").count();
     assert_eq!(tried, 0);
     migrate(&environment, &["--verify-only"]).exits_with(2);
 }
 
 #[test]
-fn what_filters_keep_back_is_told_and_so_is_a_flag_that_did_nothing() {
+fn excluded_records_and_flags_without_effect_are_reported() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));
     let wheres = ["--where", "campaigns.name~^Spring", "--where", "channels.name~^Nothing"];
     let more =
         [&wheres[..], &["--skip", "domains", "--yes", "--json", "--report", "r.md"]].concat();
     let ran = migrate(&environment, &more).exits_with(3);
-    let ran = ran.says_among("--where channels.name~^Nothing matches none of 5 channels");
+    let ran = ran.stderr_has("--where channels.name~^Nothing matches none of 5 channels");
     let left_out = &ran.json()["left_out"];
     let records = json!({"campaigns": 7, "channels": 5, "channel_items": 14});
     assert_eq!(left_out, &json!({"records": records, "resources": ["domains"]}));
@@ -376,16 +376,15 @@ fn what_filters_keep_back_is_told_and_so_is_a_flag_that_did_nothing() {
         "{report}"
     );
     let ran = migrate(&environment, &[&wheres[..], &["--verify-only"]].concat());
-    ran.exits_with(2)
-        .prints_among("excluded by options: 7 campaigns, 5 channels, 14 channel_items");
+    ran.exits_with(2).stdout_has("excluded by options: 7 campaigns, 5 channels, 14 channel_items");
 }
 
 #[test]
-fn a_part_moves_under_other_names_from_a_snapshot() {
+fn a_subset_of_a_snapshot_migrates_under_other_names() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));
     environment.run(&["backup", "old", "-q", "--stats", "none"]).succeeds();
-    let before = old.handled();
+    let before = old.request_count();
     let arguments = [
         "migrate",
         "old@latest",
@@ -402,7 +401,7 @@ fn a_part_moves_under_other_names_from_a_snapshot() {
         "-q",
     ];
     environment.run(&arguments).succeeds();
-    assert_eq!(old.handled(), before, "a snapshot needs no request");
+    assert_eq!(old.request_count(), before, "a snapshot needs no request");
     let campaign = ["name", "domain", "campaign"];
     let found = names(&new, "/api/campaigns", "campaigns", &campaign);
     assert_eq!(found, ["spring reading list", "winter sale"]);
@@ -412,7 +411,7 @@ fn a_part_moves_under_other_names_from_a_snapshot() {
 
 /// The form `--set domain:old=new`.
 #[test]
-fn a_domain_is_named_without_its_resource_and_its_scheme() {
+fn a_substitution_may_omit_resource_and_scheme_of_a_domain() {
     let (old, new) = services();
     let environment = environment(&old, &new);
     let set = "domain:go.lantern-books.example.com=go.new.example";
@@ -425,10 +424,10 @@ fn a_domain_is_named_without_its_resource_and_its_scheme() {
 }
 
 #[test]
-fn of_two_names_that_differ_by_case_one_moves_and_the_other_is_told() {
+fn of_two_names_that_differ_by_case_one_migrates_and_one_is_reported() {
     let (old, new) = services();
     let environment = environment(&old, &new);
-    old.inside().mutate(|store| {
+    old.sandbox().mutate(|store| {
         store.add_campaign("SUMMER SALE", None, false);
     });
     let arguments = ["migrate", "old", "new", "--only", "campaigns", "--yes", "--json"];
@@ -446,15 +445,15 @@ fn of_two_names_that_differ_by_case_one_moves_and_the_other_is_told() {
 }
 
 #[test]
-fn the_saved_plan_of_a_move_is_rehearsed_first() {
+fn a_saved_migration_plan_can_be_rehearsed() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));
     migrate(&environment, &["-o", "plan.json"]).succeeds();
     let rehearse = ["rehearse", "plan.json", "--to", "new"];
     let ran = environment.run(&rehearse).exits_with(1);
-    ran.says_among("hint: run `linkvault backup new` first");
+    ran.stderr_has("hint: run `linkvault backup new` first");
     environment.run(&["backup", "new", "-q", "--stats", "none"]).succeeds();
-    let requests = new.handled();
+    let requests = new.request_count();
     let document = environment.run(&[&rehearse[..], &["--json"]].concat()).succeeds().json();
     let steps = document["steps"].as_array().unwrap().len();
     assert!(steps > 40 && document["done"] == json!(steps), "{document:#}");
@@ -465,15 +464,15 @@ fn the_saved_plan_of_a_move_is_rehearsed_first() {
     assert_eq!(document["refused"], 3, "{document:#}");
     assert!(document["seconds"].as_f64().unwrap() > 50.0, "{}", document["seconds"]);
     let wrong = environment.run(&[&rehearse[..], &["--behaviour", "resullt=total"]].concat());
-    wrong.exits_with(64).says_among("did you mean `result`?").fits();
-    assert_eq!((new.handled(), writes(&old), writes(&new)), (requests, 0, 0));
+    wrong.exits_with(64).stderr_has("did you mean `result`?").fits();
+    assert_eq!((new.request_count(), writes(&old), writes(&new)), (requests, 0, 0));
     environment.run(&["apply", "plan.json", "--to", "new", "--yes", "-q"]).succeeds();
     migrate(&environment, &["--verify-only"]).exits_with(2);
 }
 
 /// No option of a migration changes the source.
 #[test]
-fn the_source_is_opened_only_to_read_it() {
+fn the_source_is_opened_read_only() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));
     for more in [&["-n"][..], &["-o", "plan.json"], &["--verify-only"], &["--yes"], &["--yes"]] {
@@ -490,7 +489,7 @@ fn the_source_is_opened_only_to_read_it() {
     let clock = Arc::new(SystemClock::new(Interrupt::default()));
     let env = Env::new(clock, Arc::new(NoEvents));
     let account = config.account("old").unwrap();
-    let before = old.handled();
+    let before = old.request_count();
     let body = || Some(br#"{"name":"x"}"#.to_vec());
     let open = |account: &AccountConfig| {
         let words = "migrate";
@@ -513,6 +512,6 @@ fn the_source_is_opened_only_to_read_it() {
         assert!(error.to_string().contains("this account is only read"), "{error}");
         assert!(!error.has_unknown_outcome());
     }
-    assert_eq!(old.handled(), before, "nothing left for the network");
+    assert_eq!(old.request_count(), before, "nothing left for the network");
     session.client.get("/api/account").unwrap();
 }

@@ -28,7 +28,7 @@ fn two() -> (TestEnvironment, LiveService, LiveService) {
 const ALL: [&str; 4] = ["old@latest", "old@live", "sheets", "json/export.json"];
 
 #[test]
-fn ids_of_another_account_are_refused_wherever_they_come_from() {
+fn ids_of_another_account_are_refused_in_every_input() {
     let (environment, _old, new) = two();
     for state in ALL {
         for command in ["plan", "apply", "rehearse"] {
@@ -37,14 +37,14 @@ fn ids_of_another_account_are_refused_wherever_they_come_from() {
             }
             let yes: &[&str] = if command == "apply" { &["--yes"] } else { &[] };
             let run = [&[command, state, "--to", "new", "--only", "campaigns"], yes].concat();
-            let ran = environment.run(&run).exits_with(64).prints("");
+            let ran = environment.run(&run).exits_with(64).stdout_is("");
             ran.fits()
-                .says_among("is of `old`, another account than `new`\n")
-                .says_among("`linkvault migrate old new` matches records by their names");
+                .stderr_has("is of `old`, another account than `new`\n")
+                .stderr_has("`linkvault migrate old new` matches records by their names");
         }
     }
     let restore = ["restore", "old@#1", "--to", "new", "--yes"];
-    environment.run(&restore).exits_with(64).says_among("another account than `new`");
+    environment.run(&restore).exits_with(64).stderr_has("another account than `new`");
     assert_eq!(new.writes(), Vec::<String>::new());
     let snapshots = environment.run(&["snapshots", "new", "--json"]).succeeds().json();
     assert_eq!(snapshots["snapshots"].as_array().unwrap().len(), 1, "{snapshots}");
@@ -69,10 +69,10 @@ fn an_account_under_two_names_is_one_account() {
 }
 
 #[test]
-fn an_account_that_was_renamed_knows_its_exports() {
+fn exports_of_a_renamed_account_are_recognized() {
     let (environment, service) = renamed();
-    service.inside().mutate(|store| store.campaigns.get_mut(5).unwrap().public = false);
-    environment.run(&["apply", "sheets", "--to", "newer", "--yes", "-q"]).succeeds().says("");
+    service.sandbox().mutate(|store| store.campaigns.get_mut(5).unwrap().public = false);
+    environment.run(&["apply", "sheets", "--to", "newer", "--yes", "-q"]).succeeds().stderr_is("");
     assert_eq!(service.writes(), ["PUT /api/campaign/4/update"]);
 }
 
@@ -90,20 +90,22 @@ fn renamed() -> (TestEnvironment, LiveService) {
 }
 
 #[test]
-fn an_export_whose_snapshot_is_gone_deletes_nothing() {
+fn an_export_of_a_forgotten_snapshot_deletes_nothing() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
     environment.run(&["export", "main", "--to", "json", "--format", "json", "-q"]).succeeds();
     // Another user changes the account, and only the backup after that is kept.
-    service.inside().mutate(|store| store.add_campaign("Theirs", None, true));
+    service.sandbox().mutate(|store| store.add_campaign("Theirs", None, true));
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["forget", "main", "--keep-last", "1", "-q", "-y"]).succeeds();
     for state in ["sheets", "json", "json/export.json"] {
         let apply = ["apply", state, "--to", "main", "--yes", "--delete"];
-        let ran = environment.run(&apply).succeeds().prints("Nothing to do.\n");
-        ran.says_among("deletes nothing: what was there when it was exported is not known\n");
+        let ran = environment.run(&apply).succeeds().stdout_is("Nothing to do.\n");
+        ran.stderr_has(
+            "deletes nothing: the state that it was exported from is not in the vault\n",
+        );
     }
     assert_eq!(service.writes(), Vec::<String>::new());
 }

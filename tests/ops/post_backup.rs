@@ -20,7 +20,7 @@ fn done(environment: &TestEnvironment) -> Vec<String> {
 }
 
 #[test]
-fn old_snapshots_go_and_the_newest_is_exported_and_copied() {
+fn post_backup_work_forgets_exports_and_copies() {
     let service = LiveService::start("", "");
     let more = "keep = { last = 1 }\ncopy = \"copies\"\nexport = { to = \"exports\" }\n";
     let environment = TestEnvironment::new().account_with(&service.url(), more);
@@ -50,7 +50,7 @@ fn old_snapshots_go_and_the_newest_is_exported_and_copied() {
 
 #[cfg(unix)]
 #[test]
-fn a_copy_is_for_its_owner_alone() {
+fn a_copy_is_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
@@ -62,7 +62,7 @@ fn a_copy_is_for_its_owner_alone() {
 }
 
 #[test]
-fn what_fails_is_told_and_keeps_nothing_else_from_being_done() {
+fn a_failed_task_is_reported_and_does_not_stop_the_others() {
     let service = LiveService::start("", "");
     let more = "keep = { last = 1 }\ncopy = \"file/copies\"\nexport = { to = \"full\" }\n";
     let environment = TestEnvironment::new().account_with(&service.url(), more).file("file", "");
@@ -83,15 +83,15 @@ fn what_fails_is_told_and_keeps_nothing_else_from_being_done() {
     let more = format!("schedule = \"0 3 * * *\"\n{more}");
     let environment = environment.account_with(&service.url(), &more);
     std::fs::remove_file(environment.path("vaults/main.db")).unwrap();
-    environment.run(&["daemon", "--once"]).exits_with(3).says_among("was not copied");
-    environment.run(&["status"]).exits_with(3).prints_among("was not copied");
+    environment.run(&["daemon", "--once"]).exits_with(3).stderr_has("was not copied");
+    environment.run(&["status"]).exits_with(3).stdout_has("was not copied");
 }
 
 /// Without the tool, the test prints a note and does nothing; with `LINKVAULT_NEEDS_RESTIC` it
 /// fails.
 #[test]
 #[allow(clippy::print_stderr)]
-fn restic_takes_the_copies_away_and_brings_them_back() {
+fn restic_backs_up_and_restores_the_copies() {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     let vault = Vault::open_read_only(&environment.path("vaults/sandbox.db")).unwrap();

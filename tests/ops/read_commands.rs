@@ -9,7 +9,7 @@ fn history() -> (TestEnvironment, LiveService) {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q", "--tag", "before"]).succeeds();
-    service.inside().mutate(|store| {
+    service.sandbox().mutate(|store| {
         store.campaigns.get_mut(1).unwrap().name = "Autumn \"Reading\"".to_owned();
         store.remove_qr(3);
         store.add_campaign("Brand new", None, true);
@@ -20,7 +20,7 @@ fn history() -> (TestEnvironment, LiveService) {
 }
 
 #[test]
-fn every_way_to_name_a_state_finds_it() {
+fn every_form_of_reference_finds_its_state() {
     let (environment, _service) = history();
     for (reference, name) in [
         ("main", "main@#3"),
@@ -44,14 +44,14 @@ fn every_way_to_name_a_state_finds_it() {
 }
 
 #[test]
-fn a_state_that_is_not_there_is_an_error_with_the_way_on() {
+fn a_missing_state_is_an_error_with_a_hint() {
     let (environment, _service) = history();
     for reference in ["main@#9", "main@latest~7", "main@2001-01-01", "main@nonsense"] {
-        let ran = environment.run(&["show", reference]).exits_with(1).prints("");
+        let ran = environment.run(&["show", reference]).exits_with(1).stdout_is("");
         assert!(ran.stderr().starts_with("error: main: "), "{}", ran.stderr());
-        ran.says_among("\nhint: `linkvault snapshots main` lists them\n");
+        ran.stderr_has("\nhint: `linkvault snapshots main` lists them\n");
     }
-    environment.run(&["show", "missing@latest"]).exits_with(1).says_among("no account `missing`");
+    environment.run(&["show", "missing@latest"]).exits_with(1).stderr_has("no account `missing`");
 }
 
 #[test]
@@ -77,33 +77,33 @@ fn a_difference_names_every_field() {
     assert!(text.contains("\n- qr_codes 3\n"), "{text}");
     assert!(text.contains("\n+ campaigns 9\n"), "{text}");
     assert!(text.contains("main@#1 to main@#3: 1 added, 1 changed, 2 removed"), "{text}");
-    environment.run(&["diff", "main"]).succeeds().prints_among("0 added, 0 changed, 0 removed");
+    environment.run(&["diff", "main"]).succeeds().stdout_has("0 added, 0 changed, 0 removed");
     environment.run(&["diff", "main", "--detailed-exitcode"]).succeeds();
     environment.run(&["diff", "main@#1", "--detailed-exitcode"]).exits_with(2);
     // An account name alone means its newest snapshot if the other side is given.
     let to_live = environment.run(&["diff", "main", "main@live"]).succeeds();
-    to_live.prints_among("main@#3 to main@live: ");
-    environment.run(&["diff", "main", "main@#1"]).succeeds().prints_among("main@#3 to main@#1: ");
+    to_live.stdout_has("main@#3 to main@live: ");
+    environment.run(&["diff", "main", "main@#1"]).succeeds().stdout_has("main@#3 to main@#1: ");
     environment
         .run(&["diff", "main@#1", "#3", "--only", "pixels", "--detailed-exitcode"])
         .succeeds();
 }
 
 #[test]
-fn a_number_is_a_snapshot_whatever_lies_beside() {
+fn a_number_is_a_snapshot_even_if_a_file_has_its_name() {
     let (environment, _service) = history();
     environment.run(&["export", "main@#1", "--to", "1"]).succeeds();
     let document = environment.run(&["diff", "1", "main@live", "--json"]).succeeds().json();
     assert_eq!(document["from"], json!("main@#1"));
     let missing = environment.run(&["show", "99"]).exits_with(1);
-    missing.says_among("there is no snapshot #99; the snapshots are #1 to #3");
+    missing.stderr_has("there is no snapshot #99; the snapshots are #1 to #3");
     for tag in ["41", "latest", "2026-11-01", "live", "a@b", ""] {
         environment.run(&["backup", "main", "--tag", tag]).exits_with(64);
     }
 }
 
 #[test]
-fn an_account_beside_another_state_is_its_newest_snapshot() {
+fn diff_reads_a_plain_account_as_its_newest_snapshot() {
     let (environment, _service) = history();
     for (to, named) in [("live", "main@live"), ("main@live", "main@live"), ("#1", "main@#1")] {
         let document = environment.run(&["diff", "main", to, "--json"]).succeeds().json();
@@ -112,7 +112,7 @@ fn an_account_beside_another_state_is_its_newest_snapshot() {
 }
 
 #[test]
-fn the_document_of_a_difference_has_the_promised_keys() {
+fn the_document_of_a_diff_has_the_documented_keys() {
     let (environment, _service) = history();
     let document = environment.run(&["diff", "main@#1", "main@#2", "--json"]).succeeds().json();
     let changes = document["changes"].as_array().unwrap();
@@ -135,23 +135,23 @@ fn the_document_of_a_difference_has_the_promised_keys() {
 #[test]
 fn the_live_account_is_compared_without_a_new_snapshot() {
     let (environment, service) = history();
-    service.inside().mutate(|store| store.pixels.remove(1));
+    service.sandbox().mutate(|store| store.pixels.remove(1));
     let ran = environment.run(&["diff", "main@latest", "main@live"]).succeeds();
-    ran.prints_among("- pixels 1\n").prints_among("main@#3 to main@live: 0 added");
+    ran.stdout_has("- pixels 1\n").stdout_has("main@#3 to main@live: 0 added");
     let snapshots = environment.run(&["snapshots", "main", "--json"]).succeeds().json();
     assert_eq!(snapshots["snapshots"].as_array().unwrap().len(), 3);
 }
 
 #[test]
-fn show_goes_from_the_whole_to_one_record() {
+fn show_prints_a_state_a_list_and_one_record() {
     let (environment, _service) = history();
-    environment.run(&["show", "main@#1"]).succeeds().fits().prints_among("main@#1, complete");
+    environment.run(&["show", "main@#1"]).succeeds().fits().stdout_has("main@#1, complete");
     environment.run(&["show", "main", "campaigns"]).succeeds().fits();
-    environment.run(&["show", "main", "campaigns", "1"]).succeeds().fits().prints_among("Autumn");
+    environment.run(&["show", "main", "campaigns", "1"]).succeeds().fits().stdout_has("Autumn");
     let one = environment.run(&["show", "main@#1", "qr_codes", "3", "--json"]).succeeds().json();
     assert_eq!((&one["id"], &one["record"]["id"]), (&json!(3), &json!(3)));
     let gone = environment.run(&["show", "main", "qr_codes", "3"]).exits_with(1);
-    gone.says(
+    gone.stderr_is(
         "error: main@#3 has no qr_codes 3\n\
          hint: `linkvault log main qr_codes 3` shows whether it ever existed\n",
     );
@@ -161,7 +161,7 @@ fn show_goes_from_the_whole_to_one_record() {
 }
 
 #[test]
-fn the_log_of_a_record_tells_its_life() {
+fn log_shows_the_history_of_a_record() {
     let (environment, _service) = history();
     let life = environment.run(&["log", "main", "qr_codes", "3"]).succeeds().fits().stdout();
     assert!(life.contains("+ qr_codes 3") && life.contains("- qr_codes 3"), "{life}");
@@ -172,22 +172,22 @@ fn the_log_of_a_record_tells_its_life() {
     environment
         .run(&["log", "main", "campaigns", "77"])
         .exits_with(1)
-        .says_among("no snapshot of main has campaigns 77");
+        .stderr_has("no snapshot of main has campaigns 77");
 }
 
 #[test]
-fn forget_tells_its_reasons_and_asks_before_it_writes() {
+fn forget_prints_reasons_and_asks_before_it_writes() {
     let (environment, _service) = history();
     let dry = environment.run(&["forget", "main", "--keep-last", "1", "-n"]).succeeds().fits();
-    dry.prints_among("2 snapshots would be forgotten; nothing was written")
-        .prints_among("complete  forget   no rule keeps the tag before\n");
+    dry.stdout_has("2 snapshots would be forgotten; nothing was written")
+        .stdout_has("complete  forget   no rule keeps the tag before\n");
     let unasked = environment.run(&["forget", "main", "--keep-last", "1"]).exits_with(64);
-    unasked.says_among("pass --yes to confirm");
+    unasked.stderr_has("pass --yes to confirm");
     let document =
         environment.run(&["forget", "main", "--keep-last", "1", "--yes", "--json"]).succeeds();
     assert_eq!(document.json()["forget"], json!([1, 2]));
-    environment.run(&["check", "main"]).succeeds().fits().prints_among("main is sound");
-    environment.run(&["show", "main@#1"]).exits_with(1).prints("");
+    environment.run(&["check", "main"]).succeeds().fits().stdout_has("main is sound");
+    environment.run(&["show", "main@#1"]).exits_with(1).stdout_is("");
     environment.run(&["show", "main@#3"]).succeeds();
 }
 
@@ -227,15 +227,15 @@ fn init_writes_an_account_that_works_and_no_key() {
     let environment = TestEnvironment::new().variable("LINKS_KEY", KEY);
     let url = service.url();
     let init = ["init", "main", "--url", &url, "--key-env", "LINKS_KEY"];
-    environment.run(&init).succeeds().fits().prints_among("Wrote the account `main`");
+    environment.run(&init).succeeds().fits().stdout_has("Wrote the account `main`");
     environment.run(&["backup", "main", "-q"]).succeeds();
     let config = std::fs::read_to_string(environment.path("config.toml")).unwrap();
     assert!(config.contains("key_env = \"LINKS_KEY\"") && !config.contains(KEY), "{config}");
-    environment.run(&init).exits_with(1).says_among("there is an account `main` already");
+    environment.run(&init).exits_with(1).stderr_has("there is an account `main` already");
 }
 
 #[test]
-fn init_finds_the_key_file_where_it_was_named() {
+fn init_makes_the_path_of_the_key_file_absolute() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().file("links.key", KEY).mode("links.key", 0o600);
     let home = environment.path("elsewhere");
@@ -251,15 +251,15 @@ fn init_writes_nothing_when_the_key_is_refused() {
     let environment = TestEnvironment::new().variable("LINKS_KEY", "some-other-key");
     let url = service.url();
     let ran = environment.run(&["init", "--url", &url, "--key-env", "LINKS_KEY"]).exits_with(7);
-    ran.says_among("Authorization header");
+    ran.stderr_has("Authorization header");
     assert_eq!(environment.files(), []);
 }
 
 #[test]
-fn a_first_snapshot_has_nothing_to_be_compared_with() {
+fn a_first_snapshot_cannot_be_compared() {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
-    environment.run(&["diff", "sandbox"]).exits_with(1).prints("").says(
+    environment.run(&["diff", "sandbox"]).exits_with(1).stdout_is("").stderr_is(
         "error: sandbox: there is no snapshot before the newest: only one backup exists\n\
          hint: run `linkvault backup sandbox` again first\n",
     );
@@ -269,24 +269,22 @@ fn a_first_snapshot_has_nothing_to_be_compared_with() {
 fn the_account_is_shown_with_a_line_for_each_field() {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
-    let shown = environment.run(&["show", "sandbox", "account"]).succeeds().fits().says("");
-    shown.prints_among("\nemail       links@lantern-books.example.com\n");
+    let shown = environment.run(&["show", "sandbox", "account"]).succeeds().fits().stderr_is("");
+    shown.stdout_has("\nemail       links@lantern-books.example.com\n");
 }
 
 #[test]
-fn nothing_was_backed_up_yet_is_said_with_the_next_step() {
+fn an_account_without_a_backup_gets_a_hint() {
     let environment = TestEnvironment::new();
     for command in [&["snapshots", "sandbox"][..], &["show", "sandbox"], &["check", "sandbox"]] {
-        environment
-            .run(command)
-            .exits_with(1)
-            .prints("")
-            .says("error: sandbox has no vault yet\nhint: run `linkvault backup sandbox` first\n");
+        environment.run(command).exits_with(1).stdout_is("").stderr_is(
+            "error: sandbox has no vault yet\nhint: run `linkvault backup sandbox` first\n",
+        );
     }
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     for arguments in [

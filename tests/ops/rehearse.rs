@@ -20,12 +20,12 @@ fn states(document: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_rehearsal_tells_what_apply_would_and_changes_nothing() {
+fn a_rehearsal_reports_like_apply_and_changes_nothing() {
     let (environment, service) = exported();
     environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
     let before = environment.files();
     let ran = environment.run(&REHEARSE).succeeds().fits();
-    ran.prints(
+    ran.stdout_is(
         "campaigns\n  ~ 4  Summer Sale\n      name: \"Summer Sale\" -> \"Autumn Sale\"\n\n\
          1 step: 1 update. 5 requests, less than a minute.\n\
          rehearsal for main: 1 done, 1 verified; 5 requests, 1 s\n",
@@ -50,12 +50,12 @@ fn a_rehearsal_tells_what_apply_would_and_changes_nothing() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_refused_in_the_services_words() {
+fn a_taken_name_is_refused_with_the_services_message() {
     let (environment, service) = exported();
     environment.edit("sheets/campaigns.csv", "Summer Sale", "Newsletter");
     environment.edit("sheets/channels.csv", "#1F6F54", "#000000");
     let ran = environment.run(&REHEARSE).exits_with(3);
-    ran.prints_among(
+    ran.stdout_has(
         "step 1 (update campaign 4) refused: You already have a campaign with that name.\n\
          rehearsal for main: 1 done, 1 refused, 1 verified; ",
     );
@@ -71,7 +71,7 @@ fn a_name_that_is_taken_is_refused_in_the_services_words() {
 }
 
 #[test]
-fn a_plans_cap_refuses_what_is_beyond_it() {
+fn records_beyond_a_cap_are_refused() {
     let (environment, service) = exported();
     environment.write("campaigns.csv", &new_campaigns(4));
     let rehearse = ["rehearse", "campaigns.csv", "--to", "main", "--json"];
@@ -91,7 +91,7 @@ fn a_plans_cap_refuses_what_is_beyond_it() {
 }
 
 #[test]
-fn a_run_of_minutes_is_rehearsed_at_once() {
+fn a_rehearsal_of_a_long_run_ends_at_once() {
     let (environment, _service) = exported();
     // If the service's limit is unknown, it is 30 a minute.
     std::fs::remove_file(environment.path("vaults/main.db.pace")).unwrap();
@@ -113,11 +113,11 @@ fn a_run_of_minutes_is_rehearsed_at_once() {
     let slow = environment.run(&[&rehearse[..], &["--reserve", "20"]].concat()).succeeds().json();
     assert!(slow["seconds"].as_f64().unwrap() > 590.0, "{}", slow["seconds"]);
     let short = environment.run(&[&rehearse[..4], &["--max-duration", "2m"]].concat());
-    short.exits_with(8).says_among("hint: it was a rehearsal; nothing was written\n");
+    short.exits_with(8).stderr_has("hint: it was a rehearsal; nothing was written\n");
 }
 
 #[test]
-fn the_limit_is_the_one_that_the_service_told() {
+fn a_rehearsal_uses_the_reported_rate_limit() {
     let service = LiveService::start("rate-limit=600", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q"]).succeeds();
@@ -128,50 +128,47 @@ fn the_limit_is_the_one_that_the_service_told() {
 }
 
 #[test]
-fn a_saved_plan_is_rehearsed_and_stays_unused() {
+fn a_rehearsed_plan_can_still_be_applied() {
     let (environment, service) = exported();
     environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
     environment.run(&["plan", "sheets", "--to", "main", "-o", "plan.json"]).succeeds();
     service.new_requests();
     let rehearse = ["rehearse", "plan.json", "--to", "main"];
     for _ in 0..2 {
-        environment
-            .run(&rehearse)
-            .succeeds()
-            .prints_among("rehearsal for main: 1 done, 1 verified");
+        environment.run(&rehearse).succeeds().stdout_has("rehearsal for main: 1 done, 1 verified");
     }
     assert_eq!(service.new_requests(), Vec::<String>::new());
     let guarded = [&rehearse[..], &["--max-update", "0"]].concat();
-    environment.run(&guarded).exits_with(5).says_among("the plan updates 1 of 8 campaigns");
+    environment.run(&guarded).exits_with(5).stderr_has("the plan updates 1 of 8 campaigns");
     environment.run(&["apply", "plan.json", "--to", "main", "--yes", "-q"]).succeeds();
-    environment.run(&rehearse).exits_with(4).says_among("this plan was applied already, in run 1");
+    environment.run(&rehearse).exits_with(4).stderr_has("this plan was applied already, in run 1");
 }
 
 #[test]
-fn a_plan_that_the_newest_snapshot_belies_is_stale() {
+fn a_plan_that_contradicts_the_newest_snapshot_is_stale() {
     let (environment, service) = exported();
     environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
     environment.run(&["plan", "sheets", "--to", "main", "-o", "plan.json"]).succeeds();
-    service.inside().mutate(|store| store.campaigns.get_mut(4).unwrap().public = false);
+    service.sandbox().mutate(|store| store.campaigns.get_mut(4).unwrap().public = false);
     let rehearse = ["rehearse", "plan.json", "--to", "main"];
     environment.run(&rehearse).succeeds();
     environment.run(&["backup", "-q"]).succeeds();
-    environment.run(&rehearse).exits_with(4).says_among("campaign 4 has changed since");
+    environment.run(&rehearse).exits_with(4).stderr_has("campaign 4 has changed since");
 }
 
 #[test]
-fn codes_are_known_by_what_the_vault_remembers() {
+fn rehearsed_codes_are_matched_by_their_sent_content() {
     let (environment, _service) = exported();
     environment.write("qr_codes.csv", "type,data,background\ntext,Hello,\"rgb(1,2,3)\"\n");
     environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes", "-q"]).succeeds();
     let ran = environment.run(&["rehearse", "qr_codes.csv", "--to", "main"]).succeeds();
-    ran.prints("Nothing to do.\n");
+    ran.stdout_is("Nothing to do.\n");
     let document = environment.run(&["rehearse", "qr_codes.csv", "--to", "main", "--json"]);
     assert_eq!(document.succeeds().json()["steps"], json!([]));
 }
 
 #[test]
-fn an_account_that_works_elsewhere_is_rehearsed_without_its_key_or_lock() {
+fn a_rehearsal_needs_neither_key_nor_lock() {
     let (environment, _service) = exported();
     environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
     let lock = std::fs::File::open(environment.path("vaults/main.db.lock")).unwrap();
@@ -187,25 +184,28 @@ fn the_built_in_account_is_rehearsed_too() {
     environment.write("campaigns.csv", &new_campaigns(3));
     let rehearse = ["rehearse", "campaigns.csv", "--to", "sandbox"];
     let ran = environment.run(&rehearse).exits_with(1);
-    ran.says("error: sandbox has no vault yet\nhint: run `linkvault backup sandbox` first\n");
+    ran.stderr_is("error: sandbox has no vault yet\nhint: run `linkvault backup sandbox` first\n");
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     let before = environment.files();
-    environment.run(&rehearse).succeeds().prints_among("rehearsal for sandbox: 3 done, 3 verified");
+    environment.run(&rehearse).succeeds().stdout_has("rehearsal for sandbox: 3 done, 3 verified");
     assert!(before == environment.files(), "a file has changed, or there is a new one");
 }
 
 #[test]
-fn a_live_state_is_not_asked_for() {
+fn rehearse_refuses_a_live_state() {
     let (environment, service) = exported();
     let ran = environment.run(&["rehearse", "main@live", "--to", "main"]).exits_with(64);
-    ran.says_among("hint: run `linkvault backup main` first and name main@latest\n");
-    environment.run(&["rehearse", "main@#1", "--to", "main"]).succeeds().prints("Nothing to do.\n");
+    ran.stderr_has("hint: run `linkvault backup main` first and name main@latest\n");
+    environment
+        .run(&["rehearse", "main@#1", "--to", "main"])
+        .succeeds()
+        .stdout_is("Nothing to do.\n");
     assert_eq!(service.new_requests(), Vec::<String>::new());
 }
 
 /// docs/csv.md and `plan` allow lists and objects as the content of a code; so does the sandbox.
 #[test]
-fn a_code_of_parts_is_rehearsed_as_it_is_planned() {
+fn a_code_with_structured_data_is_rehearsed_as_planned() {
     let (environment, service) = exported();
     let rows = [
         r#"vcard,"{""name"":""Ada Lantern"",""email"":""ada@example.com""}""#,
@@ -222,7 +222,7 @@ fn a_code_of_parts_is_rehearsed_as_it_is_planned() {
     environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).succeeds();
     assert_eq!(service.writes().len(), 6);
     // An update has no type; it is that of the code.
-    let id = service.inside().store().qr_codes.iter().map(|(id, _)| id).max().unwrap() - 5;
+    let id = service.sandbox().store().qr_codes.iter().map(|(id, _)| id).max().unwrap() - 5;
     let update = format!("id,data\n{id},\"{{\"\"name\"\":\"\"Grace\"\"}}\"\n");
     environment.write("qr_codes.csv", &update);
     environment.run(&["rehearse", "qr_codes.csv", "--to", "main"]).succeeds();

@@ -23,7 +23,7 @@ fn copy(environment: &TestEnvironment) -> String {
 }
 
 #[test]
-fn a_copy_is_restored_and_the_next_backup_goes_on_from_it() {
+fn the_next_backup_continues_from_a_restored_copy() {
     let (environment, _service) = with_copy();
     let copy = copy(&environment);
     assert_eq!(snapshots(&environment), 2);
@@ -43,7 +43,7 @@ fn a_copy_is_restored_and_the_next_backup_goes_on_from_it() {
 }
 
 #[test]
-fn a_copy_restores_a_vault_that_is_lost_or_damaged() {
+fn a_copy_restores_a_missing_or_damaged_vault() {
     let (environment, _service) = with_copy();
     let copy = copy(&environment);
     let vault = environment.path("vaults/main.db");
@@ -56,24 +56,24 @@ fn a_copy_restores_a_vault_that_is_lost_or_damaged() {
 }
 
 #[test]
-fn the_copy_of_another_account_and_what_is_no_vault_are_refused() {
+fn a_copy_of_another_account_and_a_file_that_is_not_a_vault_are_refused() {
     let (environment, _service) = with_copy();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     let other = environment.path("vaults/sandbox.db").display().to_string();
     environment
         .run(&["vault", "restore", &other, "--to", "main", "--yes"])
         .exits_with(1)
-        .says_among("the copy belongs to account");
+        .stderr_has("the copy belongs to account");
     let missing = environment.path("none.db").display().to_string();
     environment
         .run(&["vault", "restore", &missing, "--to", "main", "--yes"])
         .exits_with(1)
-        .says_among("there is no file");
+        .stderr_has("there is no file");
     let text = environment.path("config.toml").display().to_string();
     environment
         .run(&["vault", "restore", &text, "--to", "main", "--yes"])
         .exits_with(1)
-        .says_among("is not a vault of linkvault\nhint: nothing was written; name another file\n");
+        .stderr_has("is not a vault of linkvault\nhint: nothing was written; name another file\n");
     assert_eq!(snapshots(&environment), 2);
 }
 
@@ -104,7 +104,7 @@ fn a_vault_beside_the_log_of_another_is_refused_until_it_is_restored() {
 }
 
 #[test]
-fn a_copy_whose_account_cannot_be_compared_is_told_before_it_is_restored() {
+fn a_copy_of_an_unverified_account_is_restored_only_with_a_warning() {
     let (environment, _service) = with_copy();
     let copy = copy(&environment);
     let vault = environment.path("vaults/main.db");
@@ -119,21 +119,21 @@ fn a_copy_whose_account_cannot_be_compared_is_told_before_it_is_restored() {
         let warning = "cannot compare the account: main has no vault that can be read. The copy \
                        belongs to account ";
         let verified = environment.run(&[&restore[..], &["-n"]].concat()).succeeds();
-        let verified = verified.says_among(warning);
+        let verified = verified.stderr_has(warning);
         assert!(!verified.stderr().contains("belongs to main"), "{}", verified.stderr());
-        let asked = environment.run(&restore).exits_with(64).says_among(warning);
-        asked.says_among("may not be that of main?");
+        let asked = environment.run(&restore).exits_with(64).stderr_has(warning);
+        asked.stderr_has("may not be that of main?");
         let document = environment.run(&[&restore[..], &["-n", "--json"]].concat()).json();
         assert_eq!(document["account_known"], false);
     }
     assert!(!vault.exists());
     let yes = [&restore[..], &["--yes"]].concat();
-    environment.run(&yes).succeeds().says_among("cannot compare the account");
+    environment.run(&yes).succeeds().stderr_has("cannot compare the account");
     environment.run(&["backup", "-q"]).succeeds();
 }
 
 #[test]
-fn a_log_whose_vault_is_missing_is_told_and_nothing_is_begun() {
+fn a_log_without_its_vault_is_an_error() {
     let (environment, _service) = with_copy();
     let (vault, log) = (environment.path("vaults/main.db"), environment.path("vaults/main.db-wal"));
     std::fs::remove_file(&vault).unwrap();

@@ -27,14 +27,14 @@ fn posts(service: &LiveService) -> usize {
 
 /// Asserts that each of `count` campaigns exists once, and no step remains.
 #[track_caller]
-fn all_there_once(environment: &TestEnvironment, service: &LiveService, count: usize) {
+fn assert_created_once(environment: &TestEnvironment, service: &LiveService, count: usize) {
     let mut found: BTreeMap<String, usize> = BTreeMap::new();
-    for (_, row) in service.inside().store().campaigns.iter() {
+    for (_, row) in service.sandbox().store().campaigns.iter() {
         *found.entry(row.name.clone()).or_default() += 1;
     }
     let wanted = (1..=count).map(|nth| (format!("Campaign {nth}"), 1)).collect();
     assert_eq!(found, wanted);
-    environment.run(&IMPORT).succeeds().prints("Nothing to do.\n");
+    environment.run(&IMPORT).succeeds().stdout_is("Nothing to do.\n");
     environment.run(&["check", "main"]).succeeds();
 }
 
@@ -49,102 +49,101 @@ fn a_thousand_rows_survive_lost_replies_and_twenty_kills() {
         assert_eq!(child.wait().unwrap().code(), None, "round {round}: it was done already");
         child = environment.start(&["resume", "main", "--json"]);
     }
-    let document = environment.ended(child).succeeds().json();
+    let document = environment.wait(child).succeeds().json();
     assert_eq!((&document["done"], &document["verified"]), (&1000.into(), &1000.into()));
     assert_eq!((&document["refused"], &document["unknown"]), (&0.into(), &0.into()));
     assert!(posts(&service) > 1000 - 20 * 40, "the kills came while it wrote");
     service.faults("");
-    all_there_once(&environment, &service, 1000);
+    assert_created_once(&environment, &service, 1000);
 }
 
 #[test]
-fn a_bound_on_requests_ends_with_8_and_resume_does_the_rest() {
+fn max_requests_exits_with_8_and_resume_finishes_the_run() {
     let (environment, service) = rows(30, "", "");
     let bound = [&IMPORT[..], &["--max-requests", "12"]].concat();
     let ran = environment.run(&bound).exits_with(8);
-    ran.says_among("error: run 1 stopped: the bound of 12 requests is reached\n")
-        .says_among("hint: `linkvault resume main 1` continues it; nothing is done twice\n");
+    ran.stderr_has("error: run 1 stopped: the bound of 12 requests is reached\n")
+        .stderr_has("hint: `linkvault resume main 1` continues it; nothing is done twice\n");
     assert_eq!((service.requests().len(), posts(&service)), (12, 10));
     let told = environment.run(&["runs", "main"]).succeeds().fits();
-    told.prints_among("10 done, 20 planned").says_among("`linkvault resume main` continues");
+    told.stdout_has("10 done, 20 planned").stderr_has("`linkvault resume main` continues");
     let second = environment.run(&IMPORT).exits_with(1);
     second
-        .says_among("error: run 1 of main is not finished\n")
-        .says_among("`linkvault resume main`");
+        .stderr_has("error: run 1 of main is not finished\n")
+        .stderr_has("`linkvault resume main`");
     let document = environment.run(&["resume", "main", "--json"]).succeeds().json();
     assert_eq!((&document["run"], &document["done"]), (&1.into(), &30.into()));
     assert_eq!(posts(&service), 30);
-    all_there_once(&environment, &service, 30);
-    environment
-        .run(&["resume", "main"])
-        .exits_with(1)
-        .says("error: every run of main is finished\nhint: `linkvault runs main` lists them\n");
+    assert_created_once(&environment, &service, 30);
+    environment.run(&["resume", "main"]).exits_with(1).stderr_is(
+        "error: every run of main is finished\nhint: `linkvault runs main` lists them\n",
+    );
 }
 
 #[test]
-fn a_bound_on_requests_while_it_verifies_is_resumed_as_well() {
+fn max_requests_during_verification_can_be_resumed() {
     let (environment, service) = rows(5, "", "");
     environment.run(&[&IMPORT[..], &["--max-requests", "7"]].concat()).exits_with(8);
     assert_eq!(posts(&service), 5);
-    environment.run(&["resume", "main"]).succeeds().prints_among("5 done, 5 verified");
-    all_there_once(&environment, &service, 5);
+    environment.run(&["resume", "main"]).succeeds().stdout_has("5 done, 5 verified");
+    assert_created_once(&environment, &service, 5);
 }
 
 #[test]
-fn a_bound_before_the_first_write_leaves_no_run() {
+fn a_limit_reached_before_the_first_write_leaves_no_run() {
     let (environment, service) = rows(5, "", "");
     environment.run(&[&IMPORT[..], &["--max-requests", "1"]].concat()).exits_with(8);
     assert_eq!(posts(&service), 0);
     environment.run(&IMPORT).succeeds();
-    all_there_once(&environment, &service, 5);
+    assert_created_once(&environment, &service, 5);
 }
 
 #[test]
-fn a_bound_on_time_ends_with_8_and_resume_does_the_rest() {
+fn max_duration_exits_with_8_and_resume_finishes_the_run() {
     let (environment, service) = rows(20, "rate-limit=14,rate-window=3", "");
     let ran = environment.run(&[&IMPORT[..], &["--max-duration", "1s"]].concat()).exits_with(8);
-    ran.says_among("`linkvault resume main 1` continues");
+    ran.stderr_has("`linkvault resume main 1` continues");
     let sent = posts(&service);
     assert!((1..20).contains(&sent), "{sent}");
     environment.run(&["resume", "main"]).succeeds();
     assert_eq!((posts(&service), service.throttled()), (20, 0));
-    service.inside().behaviour_mut().apply("rate-limit=none").unwrap();
-    all_there_once(&environment, &service, 20);
+    service.sandbox().behaviour_mut().apply("rate-limit=none").unwrap();
+    assert_created_once(&environment, &service, 20);
 }
 
 #[test]
-fn an_interrupt_ends_with_130_and_resume_does_the_rest() {
+fn an_interrupt_exits_with_130_and_resume_finishes_the_run() {
     for signal in ["-INT", "-TERM"] {
         let (environment, service) = rows(30, "rate-limit=1000", "latency=20ms");
         let child = environment.start(&IMPORT);
         until("a few writes", || posts(&service) >= 5);
         environment.signal(signal, &child);
-        let ran = environment.ended(child).exits_with(130);
-        ran.says_among("error: run 1 was interrupted\n")
-            .says_among("hint: `linkvault resume main 1` continues it; nothing is done twice\n");
+        let ran = environment.wait(child).exits_with(130);
+        ran.stderr_has("error: run 1 was interrupted\n")
+            .stderr_has("hint: `linkvault resume main 1` continues it; nothing is done twice\n");
         assert!(posts(&service) < 30);
         service.faults("");
-        environment.run(&["resume", "main"]).succeeds().prints_among("30 done, 30 verified");
+        environment.run(&["resume", "main"]).succeeds().stdout_has("30 done, 30 verified");
         assert_eq!(posts(&service), 30);
-        all_there_once(&environment, &service, 30);
+        assert_created_once(&environment, &service, 30);
     }
 }
 
 #[test]
-fn a_key_that_expires_on_the_way_ends_with_7_and_a_new_one_goes_on() {
+fn a_key_that_expires_exits_with_7_and_a_new_key_resumes() {
     let (environment, service) = rows(30, "rate-limit=1000", "latency=10ms");
     let child = environment.start(&IMPORT);
     until("a few writes", || posts(&service) >= 5);
-    service.inside().behaviour_mut().apply("authorization=dropped").unwrap();
-    let ran = environment.ended(child).exits_with(7);
-    ran.says_among("error: run 1 stopped: ").says_among("`linkvault resume main 1` continues");
-    service.inside().behaviour_mut().apply("authorization=read").unwrap();
-    environment.run(&["resume", "main"]).succeeds().prints_among("30 done, 30 verified");
-    all_there_once(&environment, &service, 30);
+    service.sandbox().behaviour_mut().apply("authorization=dropped").unwrap();
+    let ran = environment.wait(child).exits_with(7);
+    ran.stderr_has("error: run 1 stopped: ").stderr_has("`linkvault resume main 1` continues");
+    service.sandbox().behaviour_mut().apply("authorization=read").unwrap();
+    environment.run(&["resume", "main"]).succeeds().stdout_has("30 done, 30 verified");
+    assert_created_once(&environment, &service, 30);
 }
 
 #[test]
-fn codes_without_a_name_are_made_once_whatever_is_lost() {
+fn codes_are_created_once_despite_lost_requests_and_replies() {
     let faults = "lost-reply@POST /api/qr/add#2,cut-body@POST /api/qr/add#5,\
                   lost-request@POST /api/qr/add#7,garbage:empty@POST /api/qr/add#9";
     let service = LiveService::serving(Store::default(), "", faults);
@@ -152,9 +151,9 @@ fn codes_without_a_name_are_made_once_whatever_is_lost() {
     let rows: String = (1..=10).map(|nth| format!("text,Content {nth}\n")).collect();
     environment.write("qr_codes.csv", &format!("type,data\n{rows}"));
     let import = ["import", "qr_codes.csv", "--to", "main", "--yes"];
-    environment.run(&import).succeeds().prints_among("10 done, 10 verified");
+    environment.run(&import).succeeds().stdout_has("10 done, 10 verified");
     let mut made: Vec<_> = service
-        .inside()
+        .sandbox()
         .store()
         .qr_codes
         .iter()
@@ -164,21 +163,21 @@ fn codes_without_a_name_are_made_once_whatever_is_lost() {
     let mut wanted: Vec<_> = (1..=10).map(|nth| format!("Content {nth}")).collect();
     wanted.sort();
     assert_eq!(made, wanted);
-    environment.run(&import).succeeds().prints("Nothing to do.\n");
+    environment.run(&import).succeeds().stdout_is("Nothing to do.\n");
 }
 
 #[test]
-fn an_update_whose_answer_is_lost_is_sent_again() {
+fn an_update_without_a_response_is_sent_again() {
     let faults = "lost-reply@PUT /api/campaign#1,lost-request@PUT /api/campaign#3";
     let (environment, service) = rows(3, "", "");
     environment.run(&IMPORT).succeeds();
     service.faults(faults);
     environment.write("campaigns.csv", "id,name\n1,Eins\n2,Zwei\n3,Drei\n");
     let ran = environment.run(&IMPORT).succeeds();
-    ran.prints_among("3 done, 3 verified").says_among("trying again");
-    environment.run(&IMPORT).succeeds().prints("Nothing to do.\n");
+    ran.stdout_has("3 done, 3 verified").stderr_has("trying again");
+    environment.run(&IMPORT).succeeds().stdout_is("Nothing to do.\n");
     let names: Vec<_> =
-        service.inside().store().campaigns.iter().map(|(_, row)| row.name.clone()).collect();
+        service.sandbox().store().campaigns.iter().map(|(_, row)| row.name.clone()).collect();
     assert_eq!(names, ["Eins", "Zwei", "Drei"]);
 }
 
@@ -190,61 +189,61 @@ fn two_candidates() -> (TestEnvironment, LiveService) {
     environment.write("qr_codes.csv", "type,data\ntext,hello\n");
     let child: Child = environment.start(&["import", "qr_codes.csv", "--to", "main", "--yes"]);
     until("the write", || posts(&service) == 1);
-    service.inside().mutate(|store| {
+    service.sandbox().mutate(|store| {
         let link = store.qr_url(2);
         store.qr_codes.add(QrCode { link, name: "Theirs".to_owned(), ..QrCode::default() });
     });
     service.faults("");
-    let ran = environment.ended(child).exits_with(6);
-    ran.prints_among("1 unknown")
-        .says_among("any of 1 and 2 may be its record")
-        .says_among("`linkvault resolve main 1` shows what may have become of it\n");
+    let ran = environment.wait(child).exits_with(6);
+    ran.stdout_has("1 unknown")
+        .stderr_has("any of 1 and 2 may be its record")
+        .stderr_has("`linkvault resolve main 1` shows what may have become of it\n");
     assert_eq!(posts(&service), 1, "it is not sent again blindly");
     (environment, service)
 }
 
 #[test]
-fn an_unknown_create_is_adopted_by_a_person() {
+fn an_unknown_create_can_be_adopted() {
     let (environment, service) = two_candidates();
     let shown = environment.run(&["resolve", "main", "1"]).exits_with(6);
     shown
-        .prints_among("step 1: create QR code text/hello\n")
-        .prints_among("may be 1: ")
-        .prints_among("may be 2: ")
-        .says_among("--adopt STEP=ID, --retry STEP or --leave STEP");
+        .stdout_has("step 1: create QR code text/hello\n")
+        .stdout_has("may be 1: ")
+        .stdout_has("may be 2: ")
+        .stderr_has("--adopt STEP=ID, --retry STEP or --leave STEP");
     let open = environment.run(&["resolve", "main", "1", "--json"]).exits_with(6).json();
     let ids: Vec<_> =
         open["open"][0]["candidates"].as_array().unwrap().iter().map(|it| &it["id"]).collect();
     assert_eq!(ids, [&json!(1), &json!(2)]);
     let wrong = environment.run(&["resolve", "main", "1", "--adopt", "1=9"]).exits_with(64);
-    wrong.says_among("9 cannot be its record; these can: 1 and 2");
+    wrong.stderr_has("9 cannot be its record; these can: 1 and 2");
     environment.run(&["resolve", "main", "1", "--adopt", "2=1"]).exits_with(64);
     let decided = environment.run(&["resolve", "main", "1", "--adopt", "1=1"]).succeeds();
-    decided.says_among("`linkvault resume main 1` continues it\n");
-    environment.run(&["resume", "main"]).succeeds().prints_among("1 done, 1 verified");
+    decided.stderr_has("`linkvault resume main 1` continues it\n");
+    environment.run(&["resume", "main"]).succeeds().stdout_has("1 done, 1 verified");
     // The code is identified by its sent values.
     let again = ["import", "qr_codes.csv", "--to", "main", "--yes"];
-    environment.run(&again).succeeds().prints("Nothing to do.\n");
+    environment.run(&again).succeeds().stdout_is("Nothing to do.\n");
     assert_eq!(posts(&service), 1);
 }
 
 #[test]
-fn an_unknown_create_is_sent_again_or_left_as_a_person_decides() {
+fn an_unknown_create_can_be_retried_or_skipped() {
     let (environment, service) = two_candidates();
     environment.run(&["resolve", "main", "1", "--retry", "1"]).succeeds();
-    environment.run(&["resume", "main"]).succeeds().prints_among("1 done");
+    environment.run(&["resume", "main"]).succeeds().stdout_has("1 done");
     assert_eq!(posts(&service), 2);
 
     let (environment, service) = two_candidates();
     environment.run(&["resolve", "main", "1", "--leave", "1"]).succeeds();
-    environment.run(&["resume", "main"]).exits_with(3).prints_among("1 skipped");
+    environment.run(&["resume", "main"]).exits_with(3).stdout_has("1 skipped");
     let undo = environment.run(&["undo", "main", "1", "-n"]).exits_with(3);
-    undo.prints_among("text/hello: the create cannot be reverted: whether it was done is");
+    undo.stdout_has("text/hello: the create cannot be reverted: whether it was done is");
     assert_eq!(posts(&service), 1);
 }
 
 #[test]
-fn what_was_seen_before_more_was_sent_is_not_what_a_run_left() {
+fn snapshot_after_is_cleared_when_a_run_sends_more() {
     let (environment, service) = two_candidates();
     let seen = || {
         let run = environment.run(&["runs", "main", "1", "--json"]).succeeds().json();
@@ -260,7 +259,7 @@ fn what_was_seen_before_more_was_sent_is_not_what_a_run_left() {
 }
 
 #[test]
-fn a_run_can_be_abandoned_and_another_begins() {
+fn a_new_run_can_begin_after_abandon() {
     let (environment, service) = rows(10, "", "");
     environment.run(&[&IMPORT[..], &["--max-requests", "5"]].concat()).exits_with(8);
     environment.run(&["resolve", "main", "1", "--abandon", "--retry", "1"]).exits_with(64);
@@ -269,13 +268,13 @@ fn a_run_can_be_abandoned_and_another_begins() {
         .prints("run 1 of main was ended; its other steps are not sent\n")
         .says_among("`linkvault undo main 1` reverts what it has done");
     let again = environment.run(&["resolve", "main", "1", "--abandon"]).exits_with(1);
-    again.says_among("error: run 1 is finished\n");
+    again.stderr_has("error: run 1 is finished\n");
     environment.run(&IMPORT).succeeds();
-    all_there_once(&environment, &service, 10);
+    assert_created_once(&environment, &service, 10);
 }
 
 #[test]
-fn there_is_nothing_to_resolve_where_all_is_known() {
+fn resolve_without_unknown_steps_succeeds() {
     let (environment, _service) = rows(1, "", "");
     environment.run(&IMPORT).succeeds();
     environment.run(&["resolve", "main", "1"]).succeeds();
@@ -283,34 +282,34 @@ fn there_is_nothing_to_resolve_where_all_is_known() {
 }
 
 #[test]
-fn a_refusal_is_told_once_and_a_finished_run_tells_it_again_when_asked() {
+fn a_refusal_is_printed_once_and_again_by_resume() {
     let (environment, service) = rows(2, "cap-campaigns=1", "");
     let ran = environment.run(&IMPORT).exits_with(3);
     assert_eq!(ran.stderr().matches("maximum limit").count(), 1, "{}", ran.stderr());
-    ran.says_among("step 2 (create campaign Campaign 2) refused: ");
+    ran.stderr_has("step 2 (create campaign Campaign 2) refused: ");
     let document = environment.run(&["resume", "main", "1", "--json"]).exits_with(3).json();
     let problems = document["problems"].as_array().unwrap();
     assert!(problems[0].as_str().unwrap().starts_with("step 2 (create campaign "), "{document}");
-    environment.run(&["resume", "main", "1"]).exits_with(3).says_among("Campaign 2) refused: ");
+    environment.run(&["resume", "main", "1"]).exits_with(3).stderr_has("Campaign 2) refused: ");
     assert_eq!(posts(&service), 2);
 }
 
 #[test]
-fn a_run_that_is_not_there_is_told_with_the_account_to_look_in() {
+fn an_unknown_run_is_an_error_with_a_hint() {
     let (environment, _service) = rows(1, "", "");
     environment.run(&IMPORT).succeeds();
     for command in ["undo", "resume", "runs", "resolve"] {
         let ran = environment.run(&[command, "main", "9"]).exits_with(1);
-        ran.says("error: main has no run 9\nhint: `linkvault runs main` lists them\n");
+        ran.stderr_is("error: main has no run 9\nhint: `linkvault runs main` lists them\n");
     }
     environment
         .run(&["undo", "main", "latest"])
         .exits_with(64)
-        .says_among("is no number of a run; `linkvault runs ACCOUNT` lists them");
+        .stderr_has("is no number of a run; `linkvault runs ACCOUNT` lists them");
 }
 
 #[test]
-fn an_update_has_no_record_to_be_adopted() {
+fn an_update_cannot_be_adopted() {
     let (environment, service) = rows(1, "", "");
     environment.run(&["backup", "-q"]).succeeds();
     environment.write("qr_codes.csv", "type,data\ntext,hello\n");
@@ -319,11 +318,11 @@ fn an_update_has_no_record_to_be_adopted() {
     service.faults("lost-reply@PUT /api/qr");
     environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).exits_with(6);
     let ran = environment.run(&["resolve", "main", "2", "--adopt", "1=1"]).exits_with(64);
-    ran.says_among("it makes no record to be adopted; --retry sends it again");
+    ran.stderr_has("it makes no record to be adopted; --retry sends it again");
 }
 
 #[test]
-fn a_damaged_journal_is_told_and_nothing_is_sent() {
+fn a_damaged_journal_is_an_error_before_any_request() {
     for number in [0, 2, 99] {
         let (environment, service) = rows(3, "", "");
         environment.run(&[&IMPORT[..], &["--max-requests", "3"]].concat()).exits_with(8);
@@ -332,7 +331,7 @@ fn a_damaged_journal_is_told_and_nothing_is_sent() {
         let sql = format!("UPDATE step SET spec = {spec} WHERE step = 1");
         assert_eq!(environment.sqlite("main").execute(&sql, []).unwrap(), 1);
         let ran = environment.run(&["resume", "main"]).exits_with(1);
-        ran.says_among("error: step 1 is damaged in the journal: it has another number\n");
+        ran.stderr_has("error: step 1 is damaged in the journal: it has another number\n");
         assert_eq!(posts(&service), sent);
     }
 }
@@ -348,7 +347,7 @@ fn stopped_assigning(file: &str) -> (TestEnvironment, LiveService) {
         }
         _ => format!("campaign,link\n{}", rows(|id| format!("Summer Sale,{id}\n"))),
     };
-    let text = text.replace("Newsletter", &service.inside().store().channels.get(1).unwrap().name);
+    let text = text.replace("Newsletter", &service.sandbox().store().channels.get(1).unwrap().name);
     environment.write(file, &text);
     let most = if file == "channel_items.csv" { "12" } else { "6" };
     let bound = ["import", file, "--to", "main", "--yes", "--max-requests", most];
@@ -362,11 +361,11 @@ fn a_resumed_run_writes_to_no_other_account_behind_the_same_url() {
     for file in ["channel_items.csv", "campaign_links.csv"] {
         let (environment, service) = stopped_assigning(file);
         let sent = posts(&service);
-        service.inside().mutate(|store| store.account.id = 99);
+        service.sandbox().mutate(|store| store.account.id = 99);
         let ran = environment.run(&["resume", "main", "--yes"]).exits_with(1);
-        ran.says_among("answers for 99 of");
+        ran.stderr_has("answers for 99 of");
         assert_eq!(posts(&service), sent, "{file}");
-        service.inside().mutate(|store| store.account.id = 1);
+        service.sandbox().mutate(|store| store.account.id = 1);
         environment.run(&["resume", "main", "--yes"]).succeeds();
         assert_eq!(posts(&service), 12, "{file}");
     }
@@ -384,12 +383,12 @@ fn a_resumed_run_writes_to_no_other_service() {
 }
 
 #[test]
-fn a_resumed_assignment_whose_owner_is_another_record_by_now_is_stale() {
+fn a_resumed_assignment_to_a_replaced_record_is_stale() {
     for file in ["channel_items.csv", "campaign_links.csv"] {
         let (environment, service) = stopped_assigning(file);
         let sent = posts(&service);
         // The id now belongs to another record, of the same name.
-        service.inside().mutate(|store| {
+        service.sandbox().mutate(|store| {
             store.channels.get_mut(1).unwrap().description = "another one".to_owned();
             store.campaigns.get_mut(4).unwrap().public ^= true;
         });
@@ -401,17 +400,17 @@ fn a_resumed_assignment_whose_owner_is_another_record_by_now_is_stale() {
 }
 
 #[test]
-fn a_run_whose_every_step_is_stale_ends_with_4_and_is_over() {
+fn a_run_with_only_stale_steps_exits_with_4_and_is_finished() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.write("campaign_links.csv", "campaign,link\nSummer Sale,4711\n");
     let import = ["import", "campaign_links.csv", "--to", "main", "--yes"];
     environment.run(&[&import[..], &["--max-requests", "2"]].concat()).exits_with(8);
-    service.inside().mutate(|store| store.campaigns.get_mut(4).unwrap().public ^= true);
+    service.sandbox().mutate(|store| store.campaigns.get_mut(4).unwrap().public ^= true);
     let ran = environment.run(&["resume", "main", "--yes"]).exits_with(4);
-    ran.prints_among("1 stale")
-        .says_among("names campaign 4, which has changed since")
-        .says_among("`public` was `");
+    ran.stdout_has("1 stale")
+        .stderr_has("names campaign 4, which has changed since")
+        .stderr_has("`public` was `");
     assert_eq!(service.writes(), Vec::<String>::new());
     environment.run(&import).succeeds();
     assert_eq!(service.writes().len(), 1);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{LiveService, Ran, TestEnvironment};
+use crate::support::{CommandOutput, LiveService, TestEnvironment};
 
 fn live(behaviour: &str) -> (TestEnvironment, LiveService) {
     let service = LiveService::start(behaviour, "");
@@ -10,7 +10,7 @@ fn live(behaviour: &str) -> (TestEnvironment, LiveService) {
     (environment, service)
 }
 
-fn import(environment: &TestEnvironment, file: &str, more: &[&str]) -> Ran {
+fn import(environment: &TestEnvironment, file: &str, more: &[&str]) -> CommandOutput {
     environment.run(&[&["import", file, "--to", "main", "--yes"], more].concat())
 }
 
@@ -19,7 +19,7 @@ fn new_records_are_created_in_the_order_of_the_file() {
     let (environment, service) = live("");
     environment.write("channels.csv", "name\nChan 2\nChan 10\nAlpha\nChan 1\n");
     import(&environment, "channels.csv", &[]).succeeds();
-    let service = service.inside();
+    let service = service.sandbox();
     let bodies = service.log().iter().filter_map(|entry| entry.body.as_deref());
     let names = bodies.map(|body| serde_json::from_slice::<serde_json::Value>(body).unwrap());
     let names: Vec<_> = names.map(|body| body["name"].clone()).collect();
@@ -34,7 +34,7 @@ fn the_results_name_the_outcome_the_id_and_the_address_of_each_row() {
         "id,name,public,slug\n2,Newsletter,yes,\n,Winter,no,winter\n,PRESS,yes,\n5,Book Club,no,\n",
     );
     import(&environment, "campaigns.csv", &["--results", "results.csv"]).exits_with(3);
-    let rotator = |slug: &str| service.inside().store().rotator_url(slug);
+    let rotator = |slug: &str| service.sandbox().store().rotator_url(slug);
     let message = "You already have a campaign with that name.";
     let lines = [
         "file,line,resource,action,record,outcome,id,address,message".to_owned(),
@@ -59,11 +59,11 @@ fn the_results_name_the_outcome_the_id_and_the_address_of_each_row() {
 fn the_results_of_qr_codes_have_their_short_addresses_and_unchanged_rows_their_ids() {
     let (environment, service) = live("");
     environment.write("qr_codes.csv", "type,data\nlink,https://example.com/a\ntext,Hall 3\n");
-    let address = |id: u64| service.inside().store().qr_codes.get(id).unwrap().link.clone();
+    let address = |id: u64| service.sandbox().store().qr_codes.get(id).unwrap().link.clone();
     for (action, outcome) in [("create", "done"), ("", "unchanged")] {
         import(&environment, "qr_codes.csv", &["--results", "results.csv"])
             .succeeds()
-            .says_among("the outcome of 2 rows was written to results.csv");
+            .stderr_has("the outcome of 2 rows was written to results.csv");
         let text = std::fs::read_to_string(environment.path("results.csv")).unwrap();
         println!("{text}");
         let mut reader = csv::Reader::from_reader(text.as_bytes());
@@ -81,7 +81,7 @@ fn results_that_cannot_be_written_are_a_warning() {
     let (environment, _service) = live("");
     environment.write("channels.csv", "name\nNew\n");
     let ran = import(&environment, "channels.csv", &["--results", "missing/results.csv"]);
-    ran.succeeds().says_among("cannot write the results to missing/results.csv");
+    ran.succeeds().stderr_has("cannot write the results to missing/results.csv");
 }
 
 #[test]

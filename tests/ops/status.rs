@@ -32,7 +32,7 @@ fn with_key_file(service: &LiveService) -> TestEnvironment {
 }
 
 /// Moves a time in the state file an hour back. Returns the new content.
-fn an_hour_back(environment: &TestEnvironment, time: fn(&mut Value) -> &mut Value) -> Value {
+fn move_an_hour_back(environment: &TestEnvironment, time: fn(&mut Value) -> &mut Value) -> Value {
     let file = "vaults/main.db.daemon";
     let mut notes: Value = serde_json::from_str(&environment.text(file)).unwrap();
     let time = time(&mut notes);
@@ -42,7 +42,7 @@ fn an_hour_back(environment: &TestEnvironment, time: fn(&mut Value) -> &mut Valu
 }
 
 #[test]
-fn a_key_that_backup_was_refused_with_is_a_problem_without_a_daemon() {
+fn a_key_refused_in_backup_is_a_problem_without_a_daemon() {
     let service = LiveService::start("", "");
     let environment = with_key_file(&service);
     environment.run(&["backup", "-q"]).succeeds();
@@ -54,7 +54,7 @@ fn a_key_that_backup_was_refused_with_is_a_problem_without_a_daemon() {
     assert_eq!(refused["last"]["outcome"], "failed");
     assert_eq!(refused["last"]["by"], "backup");
     assert_eq!(refused["totals"]["backups"], 2);
-    an_hour_back(&environment, |notes| &mut notes["failing_since"]);
+    move_an_hour_back(&environment, |notes| &mut notes["failing_since"]);
     let since = status(&environment, 1)["problems"][0]["since"].clone();
     environment.run(&["backup", "-q"]).exits_with(7);
     assert_eq!(status(&environment, 1)["problems"][0]["since"], since, "the first of them");
@@ -75,7 +75,7 @@ fn backups_that_all_failed_are_a_problem() {
     let failed = status(&environment, 1);
     assert_eq!(kinds(&failed), ["failed"]);
     let shown = environment.run(&["status"]).exits_with(1);
-    shown.prints_among("main: the backup failed: ").prints_among("`linkvault backup main` again");
+    shown.stdout_has("main: the backup failed: ").stdout_has("`linkvault backup main` again");
     service.faults("");
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["status"]).succeeds();
@@ -119,7 +119,7 @@ fn max_age_counts_without_a_schedule() {
 
 /// `max_age` also applies to an account without a complete backup.
 #[test]
-fn max_age_counts_from_the_first_attempt_where_none_was_complete() {
+fn max_age_counts_from_the_first_attempt_if_none_was_complete() {
     let service = LiveService::start("", "html@/api/pixels");
     let more = "[accounts.main.alerts]\nmax_age = \"1s\"\n";
     let environment = TestEnvironment::new().account_with(&service.url(), more);
@@ -145,7 +145,7 @@ fn a_write_whose_outcome_is_unknown_is_a_problem() {
 
 /// A backup that waits for another process is recorded, and counts as a failure only after an hour.
 #[test]
-fn a_backup_that_could_not_begin_is_recorded() {
+fn a_backup_that_could_not_start_is_recorded() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q"]).succeeds();
@@ -154,7 +154,7 @@ fn a_backup_that_could_not_begin_is_recorded() {
     let lock = Lock::take(&vault, "linkvault apply main", Duration::ZERO, &clock).unwrap();
     environment.run(&["backup", "-q"]).exits_with(11);
     assert_eq!(status(&environment, 0)["health"], "good");
-    let notes = an_hour_back(&environment, |notes| &mut notes["put_off"]["since"]);
+    let notes = move_an_hour_back(&environment, |notes| &mut notes["put_off"]["since"]);
     let message = notes["put_off"]["message"].as_str().unwrap();
     assert!(message.contains("`linkvault apply main`"), "{message}");
     assert_eq!(kinds(&status(&environment, 3)), ["locked"]);
@@ -164,7 +164,7 @@ fn a_backup_that_could_not_begin_is_recorded() {
 }
 
 /// An account with 16 campaigns among many other records.
-fn sixteen() -> (LiveService, TestEnvironment) {
+fn sixteen_campaigns() -> (LiveService, TestEnvironment) {
     let counts = GeneratedCounts {
         campaigns: 16,
         qr_codes: 100,
@@ -178,43 +178,43 @@ fn sixteen() -> (LiveService, TestEnvironment) {
 }
 
 fn remove_campaigns(service: &LiveService, most: usize) {
-    service.inside().mutate(|store| {
+    service.sandbox().mutate(|store| {
         let ids: Vec<_> = store.campaigns.iter().map(|(id, _)| id).take(most).collect();
         ids.into_iter().for_each(|id| drop(store.campaigns.remove(id)));
     });
 }
 
 #[test]
-fn a_list_that_vanishes_is_told_though_it_is_little_of_the_account() {
-    let (service, environment) = sixteen();
+fn a_list_that_becomes_empty_is_a_problem_even_if_it_was_short() {
+    let (service, environment) = sixteen_campaigns();
     remove_campaigns(&service, 10);
     let backup = ["backup", "--stats", "none", "--json"];
     let ran = environment.run(&backup).succeeds();
     let alerts = ran.json()["alerts"].clone();
     assert_eq!(alerts[0]["kind"], "removed", "{alerts}");
-    ran.says_among("warning: 10 of 16 campaigns were removed from the account\n")
-        .says_among("hint: run `linkvault diff main@latest~1` to list them");
+    ran.stderr_has("warning: 10 of 16 campaigns were removed from the account\n")
+        .stderr_has("hint: run `linkvault diff main@latest~1` to list them");
     assert_eq!(kinds(&status(&environment, 3)), ["removed"]);
     // The rest is fewer than ten records, but the whole list.
     remove_campaigns(&service, 6);
     let ran = environment.run(&backup).succeeds();
     let alerts = ran.json()["alerts"].clone();
     assert_eq!((&alerts[0]["kind"], alerts.as_array().unwrap().len()), (&json!("emptied"), 1));
-    ran.says_among("warning: the list of campaigns is empty; snapshot #1 has 16 records\n")
-        .says_among("run `linkvault restore main@#1 --to main` to plan their restoration");
+    ran.stderr_has("warning: the list of campaigns is empty; snapshot #1 has 16 records\n")
+        .stderr_has("run `linkvault restore main@#1 --to main` to plan their restoration");
     let told = status(&environment, 3);
     assert_eq!((kinds(&told), &told["health"]), (vec!["emptied"], &json!("warning")));
     // A backup of other lists says nothing about this one.
     environment.run(&["backup", "-q", "--only", "pixels"]).succeeds();
     assert_eq!(kinds(&status(&environment, 3)), ["emptied"]);
-    service.inside().mutate(|store| store.add_campaign("New", None, true));
+    service.sandbox().mutate(|store| store.add_campaign("New", None, true));
     environment.run(&["backup", "-q", "--stats", "none"]).succeeds();
     assert_eq!(status(&environment, 0)["health"], "good");
 }
 
 /// The newest backup of the whole account counts, even if one of a part came later.
 #[test]
-fn a_partial_backup_is_told_until_a_whole_one_is_complete() {
+fn a_partial_backup_is_a_problem_until_a_complete_one() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q"]).succeeds();
@@ -227,7 +227,7 @@ fn a_partial_backup_is_told_until_a_whole_one_is_complete() {
 
 /// `status`, the page, the metrics, the daemon and its alerts use the same evaluation.
 #[test]
-fn status_page_metrics_and_alerts_tell_the_same() {
+fn status_web_ui_metrics_and_alerts_agree() {
     let service = LiveService::start("", "");
     let url = service.url();
     let environment = TestEnvironment::new()
@@ -271,7 +271,7 @@ fn status_page_metrics_and_alerts_tell_the_same() {
 
 /// The daemon cannot read it either.
 #[test]
-fn a_vault_that_cannot_be_read_is_told_by_the_daemon_as_by_status() {
+fn daemon_and_status_report_an_unreadable_vault_alike() {
     let service = LiveService::start("", "");
     let environment =
         TestEnvironment::new().account_with(&service.url(), "schedule = \"0 3 1 1 *\"\n");

@@ -22,7 +22,7 @@ fn data(behaviour: &str, path: &str) -> Value {
 }
 
 #[test]
-fn every_choice_leaves_every_list_readable_or_refused() {
+fn every_list_is_readable_or_refused_with_every_behaviour() {
     for choice in CHOICES {
         for word in choice.values().iter().filter(|word| !word.contains(char::is_uppercase)) {
             let mut service = TestService::new(&format!("{}={word}", choice.name));
@@ -37,7 +37,7 @@ fn every_choice_leaves_every_list_readable_or_refused() {
 }
 
 #[test]
-fn error_has_one_type_where_that_is_chosen() {
+fn error_has_one_type_with_that_behaviour() {
     assert_eq!(TestService::new("error-type=integer").get("/api/qr")["error"], json!(0));
     assert_eq!(TestService::new("error-type=string").get("/api/account")["error"], json!("0"));
     assert_eq!(TestService::new("error-type=string").get("/api/qr/99")["error"], json!("1"));
@@ -54,7 +54,7 @@ fn ids_and_counts_can_be_strings() {
 }
 
 #[test]
-fn the_envelope_is_as_chosen() {
+fn the_envelope_follows_the_behaviour() {
     assert_eq!(data("result=total", "/api/qr?limit=5")["result"], json!(12));
     assert_eq!(data("result=absent", "/api/qr").get("result"), None);
     assert_eq!(data("", "/api/qr")["nextpage"], json!(2));
@@ -68,7 +68,7 @@ fn the_envelope_is_as_chosen() {
 }
 
 #[test]
-fn names_and_keys_are_as_chosen() {
+fn names_and_keys_follow_the_behaviour() {
     assert!(data("overlay-key=overlay", "/api/overlay").get("overlay").is_some());
     assert!(data("campaign-list=name", "/api/campaigns")["campaigns"][1].get("name").is_some());
     let add =
@@ -78,7 +78,7 @@ fn names_and_keys_are_as_chosen() {
 }
 
 #[test]
-fn statuses_are_as_chosen() {
+fn statuses_follow_the_behaviour() {
     let mut service = TestService::new("create-status=201,error-status=200");
     let body = json!({"name": "A"});
     assert_eq!(service.send(Method::Post, "/api/channel/add", Some(body.clone())).status, 201);
@@ -96,7 +96,7 @@ fn a_channel_update_can_answer_the_whole_channel() {
 }
 
 #[test]
-fn empty_statistics_are_as_chosen() {
+fn empty_statistics_follow_the_behaviour() {
     let top = |behaviour| data(behaviour, "/api/qr/12")["topOs"].clone();
     assert_eq!(top(""), json!({}));
     assert_eq!(top("empty-maps=zero"), json!(0));
@@ -104,7 +104,7 @@ fn empty_statistics_are_as_chosen() {
 }
 
 #[test]
-fn a_part_can_be_missing_altogether() {
+fn a_resource_can_be_missing() {
     let mut service = TestService::new("not-offered=overlay+channels,not-offered-status=403");
     for path in ["/api/overlay", "/api/channels", "/api/channel/1"] {
         assert_eq!(service.send(Method::Get, path, None).status, 403);
@@ -131,7 +131,7 @@ fn json_can_be_escaped_and_indented_without_changing() {
 }
 
 #[test]
-fn a_prefix_stands_before_every_path() {
+fn a_prefix_precedes_every_path() {
     let mut service = TestService::new("");
     service.service = service.service.clone().with_prefix("/links/");
     assert_eq!(service.send(Method::Get, "/links/api/qr", None).status, 200);
@@ -139,7 +139,7 @@ fn a_prefix_stands_before_every_path() {
 }
 
 #[test]
-fn qr_codes_take_more_where_that_is_chosen() {
+fn qr_codes_accept_more_with_that_behaviour() {
     let mut service = TestService::new("qr-name=taken,qr-data=objects,qr-update-type=required");
     let body = json!({"type": "wifi", "data": {"ssid": "x"}, "name": "Hall"});
     let id = service.post("/api/qr/add", body)["id"].clone();

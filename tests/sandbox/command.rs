@@ -40,14 +40,14 @@ impl Drop for Sandbox {
 }
 
 #[test]
-fn it_tells_its_url_and_can_be_backed_up() {
+fn it_prints_its_url_and_can_be_backed_up() {
     let environment = TestEnvironment::new();
     let sandbox = Sandbox::start(&environment, &["--limit", "0"]);
     let environment = environment.account(&sandbox.url);
     let document = environment.run(&["backup", "main", "--json"]).succeeds().json();
     assert_eq!((&document["status"], &document["throttled"]), (&json!("complete"), &json!(0)));
     let doctor = environment.run(&["doctor", "main"]).succeeds();
-    doctor.prints_among("ok   limit    none");
+    doctor.stdout_has("ok   limit    none");
     sandbox.interrupt();
 }
 
@@ -71,7 +71,7 @@ fn it_serves_the_records_of_a_vault() {
 }
 
 #[test]
-fn its_addresses_begin_with_the_url_that_it_is_served_at() {
+fn its_urls_begin_with_its_own_url() {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     let mut environment = environment;
@@ -123,7 +123,7 @@ fn exported(environment: &TestEnvironment, account: &str, folder: &str) -> Value
 }
 
 #[test]
-fn a_state_file_keeps_what_was_written() {
+fn a_state_file_keeps_writes() {
     let environment = TestEnvironment::new();
     let sandbox = Sandbox::start(&environment, &["--state", "state.json", "--limit", "0"]);
     post(&sandbox.url, "/api/channel/add", r#"{"name":"Kept"}"#);
@@ -131,7 +131,7 @@ fn a_state_file_keeps_what_was_written() {
     let sandbox = Sandbox::start(&environment, &["--state", "state.json", "--limit", "0"]);
     let environment = environment.account(&sandbox.url);
     environment.run(&["backup", "main", "-q"]).succeeds();
-    environment.run(&["show", "main", "channels"]).succeeds().prints_among("Kept");
+    environment.run(&["show", "main", "channels"]).succeeds().stdout_has("Kept");
 }
 
 fn post(url: &str, path: &str, body: &str) {
@@ -163,7 +163,7 @@ fn its_behaviours_and_faults_are_listed() {
 }
 
 #[test]
-fn an_unknown_choice_suggests_a_similar_one() {
+fn an_unknown_behaviour_suggests_a_similar_one() {
     let environment = TestEnvironment::new();
     for (arguments, nearest) in [
         (
@@ -175,28 +175,29 @@ fn an_unknown_choice_suggests_a_similar_one() {
         (&["--fault", "reset"], "`reset` has neither the form name=chance nor name@when"),
     ] {
         let all = [&["sandbox", "--listen", "127.0.0.1:0"], arguments].concat();
-        let ran = environment.run(&all).exits_with(64).prints("");
-        ran.says_among(nearest).says_among(" list` lists them");
+        let ran = environment.run(&all).exits_with(64).stdout_is("");
+        ran.stderr_has(nearest).stderr_has(" list` lists them");
     }
 }
 
 #[test]
-fn an_address_in_use_is_an_error_with_the_way_on() {
+fn an_address_in_use_is_an_error_with_a_hint() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let ran = TestEnvironment::new().run(&["sandbox", "--listen", &address]).exits_with(1);
-    ran.says_among(&format!("error: cannot listen on {address}: "))
-        .says_among("hint: name another address with --listen\n");
+    ran.stderr_has(&format!("error: cannot listen on {address}: "))
+        .stderr_has("hint: name another address with --listen\n");
 }
 
 #[test]
-fn what_cannot_be_served_is_an_error() {
+fn a_state_that_cannot_be_served_is_an_error() {
     let environment =
         TestEnvironment::new().file("not-a-vault", "really not one, however long it is");
-    let from = |what: &str| environment.run(&["sandbox", "--from", what]).exits_with(1).prints("");
-    from("not-a-vault").says_among("is not a vault of linkvault");
-    from("sandbox").says_among("sandbox has no vault yet");
-    from("missing").says_among("hint: ");
+    let from =
+        |what: &str| environment.run(&["sandbox", "--from", what]).exits_with(1).stdout_is("");
+    from("not-a-vault").stderr_has("is not a vault of linkvault");
+    from("sandbox").stderr_has("sandbox has no vault yet");
+    from("missing").stderr_has("hint: ");
 }
 
 #[test]
@@ -210,5 +211,5 @@ fn the_built_in_account_keeps_its_state_between_commands() {
     environment
         .run(&["backup", "sandbox"])
         .exits_with(1)
-        .says_among("hint: remove the file to begin with a new sandbox");
+        .stderr_has("hint: remove the file to begin with a new sandbox");
 }

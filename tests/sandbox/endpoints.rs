@@ -107,7 +107,7 @@ fn there_are_26_endpoints() {
 }
 
 #[test]
-fn every_endpoint_takes_all_its_fields_and_answers_success() {
+fn every_endpoint_accepts_all_its_fields() {
     for endpoint in endpoints() {
         let answer = endpoint.answer();
         let listed = endpoint.success.starts_with("list ");
@@ -117,7 +117,7 @@ fn every_endpoint_takes_all_its_fields_and_answers_success() {
 }
 
 #[test]
-fn every_write_answers_the_fields_shown() {
+fn every_write_returns_the_documented_fields() {
     for endpoint in endpoints() {
         let success = endpoint.success;
         if ["list ", "data ", "details", "?"].iter().any(|start| success.starts_with(start)) {
@@ -130,7 +130,7 @@ fn every_write_answers_the_fields_shown() {
 }
 
 #[test]
-fn every_list_has_the_envelope_and_its_records_the_fields_shown() {
+fn every_list_has_the_documented_envelope_and_fields() {
     for endpoint in endpoints() {
         let Some((key, fields)) =
             endpoint.success.strip_prefix("list ").and_then(|rest| rest.split_once(' '))
@@ -153,7 +153,7 @@ fn every_list_has_the_envelope_and_its_records_the_fields_shown() {
 }
 
 #[test]
-fn the_account_has_the_fields_shown() {
+fn the_account_has_the_documented_fields() {
     let account = &endpoints()[0];
     let fields = account.success.strip_prefix("data ").unwrap();
     assert_fields(&account.answer()["data"], fields, account.path);
@@ -183,7 +183,7 @@ fn a_single_qr_code_has_details_and_statistics() {
 }
 
 #[test]
-fn a_required_field_cannot_be_left_out() {
+fn a_required_field_cannot_be_omitted() {
     for endpoint in endpoints() {
         for (name, required, _) in &endpoint.request {
             let mut body = endpoint.body();
@@ -215,7 +215,7 @@ fn a_field_of_another_type_is_refused() {
 }
 
 #[test]
-fn a_field_that_is_not_listed_is_refused_where_that_is_asked_for() {
+fn an_unlisted_field_is_refused_with_that_behaviour() {
     for endpoint in endpoints().into_iter().filter(|endpoint| !endpoint.request.is_empty()) {
         let mut body = endpoint.body();
         body.insert("surprise".to_owned(), json!("x"));

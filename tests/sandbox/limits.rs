@@ -21,7 +21,7 @@ fn refused(behaviour: &str) -> Response {
 }
 
 #[test]
-fn every_answer_carries_the_three_headers_and_a_date() {
+fn every_response_has_the_three_headers_and_a_date() {
     let mut service = TestService::limited("");
     let no_key = service.service.handle(NOW, &Request::get("/api/account"));
     for (response, left) in [(no_key, "29"), (get(&mut service), "28"), (refused(""), "0")] {
@@ -43,7 +43,7 @@ fn the_31st_request_of_a_minute_is_not_executed() {
 }
 
 #[test]
-fn a_refusal_takes_the_form_that_was_chosen() {
+fn a_refusal_follows_the_behaviour() {
     assert_eq!(refused("throttle=200-json").status, 200);
     assert_eq!(json(&refused("throttle-error=1"))["error"], json!(1));
     let html = refused("throttle=503-html,retry-after=header");
@@ -54,7 +54,7 @@ fn a_refusal_takes_the_form_that_was_chosen() {
 }
 
 #[test]
-fn the_window_opens_again_after_a_minute() {
+fn the_window_resets_after_a_minute() {
     let mut service = TestService::limited("");
     for _ in 0..31 {
         get(&mut service);
@@ -67,21 +67,21 @@ fn the_window_opens_again_after_a_minute() {
 }
 
 #[test]
-fn headers_can_be_left_out() {
+fn headers_can_be_omitted() {
     let mut service = TestService::limited("rate-headers=none,date-header=no");
     let response = get(&mut service);
     assert_eq!(response.headers.len(), 1);
 }
 
 #[test]
-fn a_clock_that_is_ahead_shows_in_both_headers() {
+fn a_clock_offset_is_in_both_headers() {
     let response = get(&mut TestService::limited("skew=3600"));
     assert_eq!(response.header("x-ratelimit-reset"), Some("1763643660"));
     assert_eq!(response.header("date"), Some("Thu, 20 Nov 2025 13:00:00 GMT"));
 }
 
 #[test]
-fn the_log_keeps_as_many_entries_as_it_is_told() {
+fn the_log_keeps_the_configured_number_of_entries() {
     let mut service = TestService::new("");
     service.service = service.service.clone().with_log_limit(2);
     for path in ["/api/account", "/api/qr?limit=1", "/api/nothing"] {

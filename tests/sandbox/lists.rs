@@ -12,7 +12,7 @@ fn ids(answer: &Value, key: &str) -> Vec<u64> {
 }
 
 #[test]
-fn a_second_campaign_of_each_page_carries_its_name_under_domain() {
+fn the_second_campaign_of_each_page_has_its_name_under_domain() {
     let mut service = TestService::new("");
     for page in 1..=3 {
         let answer = service.get(&format!("/api/campaigns?limit=3&page={page}"));
@@ -24,7 +24,7 @@ fn a_second_campaign_of_each_page_carries_its_name_under_domain() {
 }
 
 #[test]
-fn pages_hold_every_record_once() {
+fn every_record_is_on_one_page() {
     let mut service = TestService::new("");
     let first = service.get("/api/qr?limit=5");
     assert_eq!(
@@ -41,7 +41,7 @@ fn pages_hold_every_record_once() {
 }
 
 #[test]
-fn fifteen_records_come_when_no_limit_is_asked_for() {
+fn the_default_page_size_is_fifteen() {
     let mut service = TestService::with(
         generate(1, GeneratedCounts { pixels: 40, ..GeneratedCounts::default() }),
         "",
@@ -52,7 +52,7 @@ fn fifteen_records_come_when_no_limit_is_asked_for() {
 }
 
 #[test]
-fn a_large_account_can_be_paged_through() {
+fn a_large_account_has_many_pages() {
     let mut service = TestService::with(
         generate(2, GeneratedCounts { pixels: 20_000, ..GeneratedCounts::default() }),
         "rate-limit=none",
@@ -70,7 +70,7 @@ fn an_empty_list_has_one_page() {
 }
 
 #[test]
-fn a_campaign_without_a_rotator_says_false() {
+fn the_rotator_of_a_campaign_without_one_is_false() {
     let answer = TestService::new("").get("/api/campaigns");
     let rows = answer["data"]["campaigns"].as_array().unwrap();
     assert_eq!(rows[4]["rotator"], json!(false));
@@ -79,7 +79,7 @@ fn a_campaign_without_a_rotator_says_false() {
 }
 
 #[test]
-fn scans_move_between_two_reads() {
+fn scans_change_between_two_reads() {
     let mut service = TestService::new("");
     let before = service.get("/api/qr/1");
     service.now = Timestamp(NOW.0 + 10_000);
@@ -90,7 +90,7 @@ fn scans_move_between_two_reads() {
 }
 
 #[test]
-fn records_from_elsewhere_are_served_with_all_their_fields() {
+fn imported_records_are_served_with_all_their_fields() {
     let raw = [
         ("account", None, r#"{"id":9,"email":"a@b.example","plan_id":"4"}"#),
         (

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{TestService, json};
 
 #[test]
-fn no_endpoint_answers_without_a_good_key() {
+fn every_endpoint_requires_a_valid_key() {
     let mut service = TestService::new("");
     for key in [None, Some(ApiKey::new("")), Some(ApiKey::new("bad"))] {
         let request = Request { key, ..Request::get("/api/account") };
@@ -20,7 +20,7 @@ fn no_endpoint_answers_without_a_good_key() {
 }
 
 #[test]
-fn a_key_is_not_needed_to_be_told_so_on_unknown_paths() {
+fn unknown_paths_are_refused_with_403() {
     let mut service = TestService::new("");
     let response = service.service.handle(service.now, &Request::get("/api/nothing"));
     assert_eq!(response.status, 403);
@@ -53,7 +53,7 @@ fn an_unknown_id_is_refused_with_404() {
 }
 
 #[test]
-fn what_the_document_does_not_list_is_not_there() {
+fn undocumented_paths_do_not_exist() {
     let mut service = TestService::new("");
     for (method, path, status) in [
         (Method::Get, "/api/urls", 404),
@@ -67,7 +67,7 @@ fn what_the_document_does_not_list_is_not_there() {
 }
 
 #[test]
-fn a_name_cannot_be_taken_twice() {
+fn a_name_cannot_be_used_twice() {
     let mut service = TestService::new("");
     let pixel = json!({"type": "bing", "name": "Again", "tag": "55501234"});
     for (path, body, message) in [
@@ -108,7 +108,7 @@ fn a_domain_must_point_to_the_service() {
 }
 
 #[test]
-fn values_outside_their_form_are_refused() {
+fn invalid_values_are_refused() {
     let mut service = TestService::new("");
     let qr = |field: &str, value: &str| -> Value {
         let mut body = json!({"type": "text", "data": "x"});
@@ -132,7 +132,7 @@ fn values_outside_their_form_are_refused() {
 }
 
 #[test]
-fn a_body_that_is_no_json_is_refused() {
+fn a_body_that_is_not_json_is_refused() {
     let mut service = TestService::new("");
     for body in ["{", "[]", "7", "\u{0}", "{\"name\":\"\\ud800\"}"] {
         let request = Request {
@@ -162,7 +162,7 @@ fn a_plan_caps_each_resource() {
 }
 
 #[test]
-fn every_request_gets_an_answer_in_json_whatever_it_holds() {
+fn every_request_gets_a_json_response() {
     let mut service = TestService::new("");
     let mut rng = fastrand::Rng::with_seed(11);
     let words = [

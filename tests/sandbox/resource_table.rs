@@ -48,7 +48,7 @@ fn table() -> Vec<(Resource, &'static Endpoint)> {
 }
 
 #[test]
-fn the_table_has_the_26_endpoints_of_the_document_and_no_other() {
+fn the_table_has_exactly_the_26_documented_endpoints() {
     let ours: Vec<_> =
         table().iter().map(|(_, it)| bare(&format!("{} {}", it.method, it.path))).collect();
     let theirs: Vec<_> = document().into_iter().map(|(place, ..)| place).collect();
@@ -58,7 +58,7 @@ fn the_table_has_the_26_endpoints_of_the_document_and_no_other() {
 }
 
 #[test]
-fn every_request_takes_the_fields_of_the_document() {
+fn every_request_has_the_documented_fields() {
     let document = document();
     for (_, endpoint) in table() {
         let place = bare(&format!("{} {}", endpoint.method, endpoint.path));
@@ -73,7 +73,7 @@ fn every_request_takes_the_fields_of_the_document() {
 }
 
 #[test]
-fn every_answer_and_every_list_holds_the_fields_of_the_document() {
+fn every_response_and_list_has_the_documented_fields() {
     let document = document();
     for (resource, endpoint) in table() {
         let place = bare(&format!("{} {}", endpoint.method, endpoint.path));
@@ -103,7 +103,7 @@ fn every_answer_and_every_list_holds_the_fields_of_the_document() {
 }
 
 #[test]
-fn fields_have_the_types_of_the_document() {
+fn fields_have_the_documented_types() {
     let kinds: Vec<(&str, Fits)> = vec![
         ("int", |kind| kind == FieldKind::Int),
         ("bool", |kind| kind == FieldKind::Bool),
@@ -134,7 +134,7 @@ fn fields_have_the_types_of_the_document() {
 }
 
 #[test]
-fn what_moves_by_itself_and_what_is_never_read_back_is_known() {
+fn counters_and_write_only_fields_are_declared() {
     let with = |role: Role| -> Vec<String> {
         let fields = |resource: Resource| {
             let found = move |field: &&Field| field.role == role;

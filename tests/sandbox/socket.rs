@@ -45,7 +45,7 @@ fn served(behaviour: &str, faults: &str) -> Served {
 
 impl Served {
     /// Everything the server sends on one connection until it closes it.
-    fn talk(&self, text: &str) -> std::io::Result<Vec<u8>> {
+    fn exchange(&self, text: &str) -> std::io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect(self.server.address())?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         stream.write_all(text.as_bytes())?;
@@ -55,7 +55,7 @@ impl Served {
     }
 
     fn text(&self, request: &str) -> String {
-        String::from_utf8(self.talk(request).unwrap()).unwrap()
+        String::from_utf8(self.exchange(request).unwrap()).unwrap()
     }
 }
 
@@ -72,7 +72,7 @@ fn add(name: &str) -> String {
 }
 
 #[test]
-fn one_connection_carries_several_requests() {
+fn connections_are_kept_alive() {
     let served = served("", "");
     let first = request("GET /api/account", "", "");
     let last = request("GET /api/qr?limit=2", "Connection: close\r\n", "");
@@ -93,22 +93,22 @@ fn only_writes_are_saved() {
 }
 
 #[test]
-fn a_lost_reply_is_silence_after_the_work() {
+fn a_lost_reply_has_an_effect_and_no_response() {
     let served = served("", "lost-reply=1");
-    assert_eq!(served.talk(&add("New")).unwrap(), b"");
+    assert_eq!(served.exchange(&add("New")).unwrap(), b"");
     assert_eq!(served.service.lock().unwrap().store().channels.len(), 6);
 }
 
 #[test]
-fn a_reset_is_a_reset() {
+fn a_reset_fault_resets_the_connection() {
     let served = served("", "reset=1");
-    let error = served.talk(&add("New")).unwrap_err();
+    let error = served.exchange(&add("New")).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     assert_eq!(served.service.lock().unwrap().store().channels.len(), 5);
 }
 
 #[test]
-fn a_cut_body_is_shorter_than_announced() {
+fn a_cut_body_is_shorter_than_its_content_length() {
     let served = served("", "cut-body=1:10");
     let answer = served.text(&request("GET /api/account", "", ""));
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -126,10 +126,10 @@ fn a_slow_body_arrives_whole() {
 }
 
 #[test]
-fn an_answer_is_compressed_for_who_accepts_it() {
+fn a_response_is_compressed_if_the_client_accepts_it() {
     let served = served("compression=gzip", "");
     let more = "Accept-Encoding: br, gzip\r\nConnection: close\r\n";
-    let answer = served.talk(&request("GET /api/account", more, "")).unwrap();
+    let answer = served.exchange(&request("GET /api/account", more, "")).unwrap();
     let at = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
     let mut body = String::new();
     flate2::read::GzDecoder::new(&answer[at..]).read_to_string(&mut body).unwrap();
@@ -139,7 +139,7 @@ fn an_answer_is_compressed_for_who_accepts_it() {
 }
 
 #[test]
-fn what_is_no_request_of_ours_is_refused_and_does_no_harm() {
+fn invalid_requests_are_refused_without_effect() {
     let served = served("content-type=required", "");
     let large = format!("{{\"name\":\"{}\"}}", "x".repeat(2000));
     let large = request("POST /api/channel/add", "Connection: close\r\n", &large);

@@ -10,7 +10,7 @@ fn find(answer: &Value, key: &str, id: &Value) -> Option<Value> {
 }
 
 #[test]
-fn a_domain_lives_from_add_to_delete() {
+fn a_domain_can_be_added_updated_and_deleted() {
     let mut service = TestService::new("");
     let id =
         service.post("/api/domain/add", json!({"domain": "https://new.example.org"}))["id"].clone();
@@ -27,7 +27,7 @@ fn a_domain_lives_from_add_to_delete() {
 }
 
 #[test]
-fn a_campaign_keeps_what_an_update_leaves_out() {
+fn a_campaign_keeps_fields_that_an_update_omits() {
     let mut service = TestService::new("");
     let made = service.post("/api/campaign/add", json!({"name": "A", "slug": "a", "public": true}));
     let id = made["id"].clone();
@@ -40,7 +40,7 @@ fn a_campaign_keeps_what_an_update_leaves_out() {
 }
 
 #[test]
-fn a_slug_stays_one_segment_of_its_urls() {
+fn a_slug_is_one_segment_of_its_urls() {
     let made =
         TestService::new("").post("/api/campaign/add", json!({"name": "A", "slug": "a b/c?d"}));
     assert_eq!(made["rotator"], json!("https://links.example.com/r/a-b-c-d"));
@@ -58,7 +58,7 @@ fn a_link_is_assigned_to_a_campaign_once() {
 }
 
 #[test]
-fn items_come_and_go_with_their_channel() {
+fn items_are_deleted_with_their_channel() {
     let mut service = TestService::new("");
     let made = service.post("/api/channel/add", json!({"name": "Fresh", "color": "#ABCDEF"}));
     assert_eq!((&made["description"], &made["starred"]), (&json!(""), &json!(false)));
@@ -76,7 +76,7 @@ fn items_come_and_go_with_their_channel() {
 }
 
 #[test]
-fn a_qr_code_takes_each_type_and_both_forms_of_data() {
+fn a_qr_code_accepts_each_type_and_both_forms_of_data() {
     let mut service = TestService::new("");
     for kind in ["text", "vcard", "link", "email", "phone", "sms", "wifi"] {
         for data in [json!("x"), json!(["x", "y"])] {
@@ -89,7 +89,7 @@ fn a_qr_code_takes_each_type_and_both_forms_of_data() {
 }
 
 #[test]
-fn a_qr_code_never_shows_what_it_is_made_of() {
+fn a_qr_code_never_shows_its_content() {
     let mut service = TestService::new("");
     service.post("/api/qr/add", json!({"type": "text", "data": "hidden", "logo": "hidden.png"}));
     for path in ["/api/qr", "/api/qr/13"] {
@@ -109,7 +109,7 @@ fn a_new_pixel_is_listed_and_an_unknown_type_is_a_warning() {
 }
 
 #[test]
-fn an_email_changes_and_a_password_is_kept_nowhere() {
+fn an_email_can_change_and_a_password_is_not_stored() {
     let mut service = TestService::new("");
     let body = json!({"email": "new@example.org", "password": "s3cret-word"});
     assert!(service.put("/api/account/update", body)["message"].is_string());
@@ -118,7 +118,7 @@ fn an_email_changes_and_a_password_is_kept_nowhere() {
 }
 
 #[test]
-fn only_a_successful_write_moves_the_revision() {
+fn only_a_successful_write_changes_the_revision() {
     let mut service = TestService::new("");
     service.get("/api/qr");
     service.post("/api/channel/add", json!({}));

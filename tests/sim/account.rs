@@ -7,7 +7,7 @@ use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use serde_json::json;
 
 use super::world::World;
-use crate::sim::seeded_choices::{Hazards, few, is_large};
+use crate::sim::seeded_choices::{Disturbances, few, is_large};
 
 /// Faults of any request, and of some only.
 pub const FAULTS: &[&str] = &[
@@ -62,8 +62,8 @@ const BEHAVIOURS: &[(&str, &[&str])] = &[
     ("json-escapes", &["plain", "php"]),
 ];
 
-/// An account with a random service behaviour and random hazards.
-pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String, Hazards) {
+/// An account with a random service behaviour and random disturbances.
+pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String, Disturbances) {
     let large = is_large(rng);
     let mut behaviour = vec![more.to_owned()];
     for (name, values) in BEHAVIOURS {
@@ -82,7 +82,7 @@ pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String, 
         overlays: some(1),
         splash_pages: some(1),
     };
-    let hazards = Hazards::draw(rng);
+    let disturbances = Disturbances::draw(rng);
     let behaviour = behaviour.join(",");
     let mut world = World::of(generate(seed, counts), &behaviour).seeded(seed);
     {
@@ -91,13 +91,13 @@ pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String, 
     }
     world.reserve = if rng.bool() { 0 } else { rng.u64(..5) };
     world.latency = Duration::from_millis(rng.u64(1..900));
-    hazards.begin(&mut world);
-    know_some(&mut world, rng);
-    (world, behaviour, hazards)
+    disturbances.begin(&mut world);
+    store_sent_values(&mut world, rng);
+    (world, behaviour, disturbances)
 }
 
 /// Stores sent values of some codes and links in the vault, as if linkvault had created them.
-fn know_some(world: &mut World, rng: &mut fastrand::Rng) {
+fn store_sent_values(world: &mut World, rng: &mut fastrand::Rng) {
     world.backup();
     let store = world.service().store().clone();
     let mut vault = world.open();
@@ -117,13 +117,13 @@ fn know_some(world: &mut World, rng: &mut fastrand::Rng) {
 }
 
 /// The disturbances of a run.
-pub struct Trouble {
+pub struct RunFaults {
     pub faults: String,
     pub drift: f64,
     pub deaths: Vec<u64>,
 }
 
-impl Trouble {
+impl RunFaults {
     pub fn draw(rng: &mut fastrand::Rng) -> Self {
         let one = |rng: &mut fastrand::Rng| {
             let chance = format!("{:.3}", rng.f64().powi(2) * 0.4);

@@ -12,7 +12,7 @@ pub const MARK: &str = "of-the-other-account";
 /// A process confirms the account after a shorter pause than this.
 const LONG: Duration = Duration::from_secs(80);
 
-pub struct Stranger {
+pub struct OtherAccount {
     rng: fastrand::Rng,
     chance: f64,
     theirs: Store,
@@ -22,11 +22,11 @@ pub struct Stranger {
     ended: Option<Duration>,
 }
 
-impl Stranger {
+impl OtherAccount {
     /// The chance that it appears after a long wait.
     pub fn new(seed: u64, chance: f64) -> Self {
         let rng = fastrand::Rng::with_seed(seed);
-        Self { rng, chance, theirs: theirs(seed), ours: None, ended: None }
+        Self { rng, chance, theirs: other_store(seed), ours: None, ended: None }
     }
 
     /// Called when a process starts.
@@ -34,12 +34,12 @@ impl Stranger {
         self.ended = None;
     }
 
-    pub const fn is_there(&self) -> bool {
+    pub const fn is_active(&self) -> bool {
         self.ours.is_some()
     }
 
     /// Called when a request is sent at `now`.
-    pub fn meet(&mut self, service: &mut SandboxService, now: Duration) {
+    pub fn before_request(&mut self, service: &mut SandboxService, now: Duration) {
         let may = self.ended.is_none_or(|ended| now.saturating_sub(ended) > LONG);
         if self.ours.is_some() || !may || self.rng.f64() >= self.chance {
             return;
@@ -64,7 +64,7 @@ impl Stranger {
     }
 }
 
-fn theirs(seed: u64) -> Store {
+fn other_store(seed: u64) -> Store {
     let mut store = generate(!seed, GeneratedCounts::each(3));
     let mark = |text: &mut String| *text = format!("{text} {MARK}");
     mark(&mut store.account.username);

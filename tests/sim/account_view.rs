@@ -35,7 +35,7 @@ pub fn view(store: &Store, kept: &[&Store], folds: bool) -> View {
         put(Resource::Campaigns, id, &fold(&row.name), fields);
     }
     for (id, row) in store.channels.iter() {
-        let mut items: Vec<_> = row.items.iter().map(|item| held(store, item)).collect();
+        let mut items: Vec<_> = row.items.iter().map(|item| item_target(store, item)).collect();
         items.sort();
         let fields = json!({"name": name(&row.name), "description": row.description,
             "color": row.color.to_lowercase(), "starred": row.starred, "items": items});
@@ -62,7 +62,7 @@ fn content(content: &QrContentData) -> String {
 }
 
 /// An item by its target, because a recreated code has another id.
-fn held(store: &Store, item: &Item) -> String {
+fn item_target(store: &Store, item: &Item) -> String {
     match store.qr_codes.get(item.id).filter(|_| item.kind == "qr") {
         Some(code) => format!("qr {}", content(&code.content)),
         None => format!("{} {}", item.kind, item.id),
@@ -96,7 +96,7 @@ pub fn differences(wanted: &View, found: &View) -> String {
 }
 
 /// What cannot be restored in an account, given what is known of it.
-pub struct Lost {
+pub struct Unrestorable {
     /// The codes whose type and data are known as sent values.
     pub codes: BTreeSet<u64>,
     /// The known content of codes in the state to restore, if it is a state.
@@ -114,7 +114,7 @@ pub struct Lost {
 }
 
 /// The sent values of codes and links.
-pub fn lost(memory: &AccountMemory) -> Lost {
+pub fn unrestorable(memory: &AccountMemory) -> Unrestorable {
     let mut codes = BTreeSet::new();
     let mut links = BTreeMap::new();
     for ((resource, key), sent) in &memory.sent {
@@ -127,7 +127,7 @@ pub fn lost(memory: &AccountMemory) -> Lost {
             links.insert(id, all.iter().filter_map(Value::as_u64).collect());
         }
     }
-    Lost {
+    Unrestorable {
         codes,
         links,
         content: BTreeMap::new(),
@@ -156,7 +156,11 @@ fn new_id(
 }
 
 /// What an older state knew, by the present ids of its records.
-pub fn known_then(first: &State, now: &Store, ids: &BTreeMap<(Resource, i64), i64>) -> SentValues {
+pub fn sent_values_then(
+    first: &State,
+    now: &Store,
+    ids: &BTreeMap<(Resource, i64), i64>,
+) -> SentValues {
     let sent = first.sent.iter().flatten().map(|((resource, key), fields)| {
         let id = key.id().cast_unsigned();
         let lost = !has(now, *resource, id);
@@ -215,7 +219,7 @@ pub fn found_by_name(store: &Store, now: &Store) -> (Store, BTreeMap<(Resource, 
 }
 
 /// The result of restoring `before` from `now`: everything except what the API cannot undo.
-pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
+pub fn restored(before: &Store, now: &Store, lost: &Unrestorable) -> Store {
     let mut goal = before.clone();
     // Pixels are never deleted, and nothing is unassigned.
     for (id, row) in now.pixels.iter().filter(|(id, _)| before.pixels.get(*id).is_none()) {
@@ -288,7 +292,7 @@ pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
 
 /// The campaigns and channels of `now` that cannot get their names in `goal`: each would take a
 /// name that another one can only give up later.
-pub fn rename_rings(goal: &Store, now: &Store) -> BTreeSet<(Resource, u64)> {
+pub fn rename_cycles(goal: &Store, now: &Store) -> BTreeSet<(Resource, u64)> {
     let mut renames = BTreeMap::new();
     macro_rules! collect {
         ($($table:ident $resource:ident),+) => {$(

@@ -16,11 +16,11 @@ use serde_json::json;
 
 use super::world::World;
 use crate::sim::expected_account::{
-    add, draw, interfere, is_as_done, nothing_twice, rows, touched,
+    add, assert_matches_journal, assert_no_duplicates, change_as_other_user, draw, rows, touched,
 };
 use crate::sim::invariants;
-use crate::sim::seed_runner::live_all;
-use crate::sim::seeded_choices::{Hazards, few, is_large};
+use crate::sim::seed_runner::run_seeds;
+use crate::sim::seeded_choices::{Disturbances, few, is_large};
 use crate::sim::unknown_outcomes::update_of;
 
 fn options() -> ApplyOptions {
@@ -54,13 +54,13 @@ fn names(world: &World) -> Vec<String> {
 }
 
 /// Applies a plan, and resumes the run until it is finished.
-fn through(world: &mut World, plan: &Plan) -> Result<RunReport, ApplyError> {
+fn apply_until_finished(world: &mut World, plan: &Plan) -> Result<RunReport, ApplyError> {
     let mut last = None;
     for start in 0..40 {
         if start == 20 {
             world.set_faults("", 0);
             world.limits.max_requests = None;
-            world.stranger = None;
+            world.other_account = None;
         }
         let open = world.open().unfinished_run().unwrap();
         let outcome = match open.map(|run| run.number) {
@@ -71,7 +71,7 @@ fn through(world: &mut World, plan: &Plan) -> Result<RunReport, ApplyError> {
             Ok(outcome) => return Ok(outcome),
             // The process was killed after the run was finished.
             Err(ApplyError::Used(run)) => {
-                world.stranger = None;
+                world.other_account = None;
                 return world.resume(run, &options());
             }
             Err(error @ (ApplyError::Stale(_) | ApplyError::Step { .. })) => return Err(error),
@@ -84,7 +84,7 @@ fn through(world: &mut World, plan: &Plan) -> Result<RunReport, ApplyError> {
 }
 
 #[test]
-fn a_lost_reply_makes_no_duplicate_and_a_lost_request_is_sent_again() {
+fn a_lost_reply_causes_no_duplicate_and_a_lost_request_is_sent_again() {
     for fault in [
         Fault::LostReply,
         Fault::LostRequest,
@@ -94,7 +94,8 @@ fn a_lost_reply_makes_no_duplicate_and_a_lost_request_is_sent_again() {
     ] {
         let mut world = world("");
         *world.faults.lock().unwrap() = Faults::none().with(fault.clone(), FaultTrigger::Nth(4));
-        let outcome = through(&mut world, &campaigns(&["One", "Two", "Three"])).unwrap();
+        let outcome =
+            apply_until_finished(&mut world, &campaigns(&["One", "Two", "Three"])).unwrap();
         assert_eq!((outcome.done, outcome.verified), (3, 3), "{fault:?}: {outcome:?}");
         let mut made = names(&world);
         made.sort();
@@ -104,14 +105,14 @@ fn a_lost_reply_makes_no_duplicate_and_a_lost_request_is_sent_again() {
 }
 
 #[test]
-fn a_refusal_keeps_the_services_words_and_skips_what_waits_for_it() {
+fn a_refusal_keeps_the_services_message_and_skips_dependent_steps() {
     let mut world = world("cap-channels=4");
     let mut plan = campaigns(&["One"]);
     let name = Some(json!({"name": "New"}));
     let channel = add(&mut plan, Resource::Channels, Verb::Create, "/api/channel/add", name);
     let path = format!("/api/channel/{{{channel}}}/assign/links/77");
     add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
-    let outcome = through(&mut world, &plan).unwrap();
+    let outcome = apply_until_finished(&mut world, &plan).unwrap();
     assert_eq!((outcome.done, outcome.refused, outcome.skipped), (1, 1, 1));
     let rows = rows(&world.open());
     let said = "You have reach the maximum limit for this feature.";
@@ -121,20 +122,20 @@ fn a_refusal_keeps_the_services_words_and_skips_what_waits_for_it() {
 }
 
 #[test]
-fn a_name_that_is_taken_by_now_makes_the_plan_stale_and_nothing_is_written() {
+fn a_name_taken_since_the_plan_makes_it_stale() {
     let mut world = world("");
     world.change(|store| {
         store.add_campaign("one", None, false);
     });
     let before = world.content();
-    let error = through(&mut world, &campaigns(&["Two", "One"])).unwrap_err();
+    let error = apply_until_finished(&mut world, &campaigns(&["Two", "One"])).unwrap_err();
     assert!(error.to_string().contains("step 2: campaign 2 exists already"), "{error}");
     assert_eq!(world.content(), before);
     assert!(world.open().runs().unwrap().is_empty());
 }
 
 #[test]
-fn a_failing_service_does_not_hide_that_an_earlier_try_worked() {
+fn a_write_that_took_effect_is_found_after_later_failures() {
     for (first, done) in [("garbage:truncated", 1), ("lost-request", 0)] {
         let mut world = world("");
         let path = "/api/channel/2/update";
@@ -150,7 +151,7 @@ fn a_failing_service_does_not_hide_that_an_earlier_try_worked() {
 }
 
 #[test]
-fn what_was_not_read_after_a_run_can_be_taken_back_all_the_same() {
+fn undo_works_without_the_crawl_after_the_run() {
     let mut world = world("");
     let path = "/api/channel/2/update";
     let mut plan = Plan::default();
@@ -158,7 +159,7 @@ fn what_was_not_read_after_a_run_can_be_taken_back_all_the_same() {
     let body = Some(json!({"description": "new"}));
     add(&mut plan, Resource::Channels, Verb::Update, path, body);
     let faults = std::sync::Arc::clone(&world.faults);
-    world.meddle(move |store, _| {
+    world.before_each_request(move |store, _| {
         if store.channels.get(2).unwrap().description == "new" {
             *faults.lock().unwrap() = "server-error@/api/channels".parse().unwrap();
         }
@@ -180,19 +181,19 @@ fn what_was_not_read_after_a_run_can_be_taken_back_all_the_same() {
 #[test]
 fn a_plan_is_applied_once() {
     let mut world = world("");
-    through(&mut world, &campaigns(&["One"])).unwrap();
+    apply_until_finished(&mut world, &campaigns(&["One"])).unwrap();
     let again = world.apply(&campaigns(&["Two"]), &options()).unwrap_err();
     assert!(matches!(again, ApplyError::Used(RunId(1))), "{again}");
     assert_eq!(names(&world), ["One"]);
 }
 
 #[test]
-fn what_the_service_lowered_is_verified_with_a_remark() {
+fn a_lowercased_value_is_verified_with_a_remark() {
     let mut world = world("names=lowered,pixel-answer=bare");
     let mut plan = campaigns(&["Spring"]);
     let body = Some(json!({"type": "bing", "name": "P", "tag": "T"}));
     add(&mut plan, Resource::Pixels, Verb::Create, "/api/pixel/add", body);
-    let outcome = through(&mut world, &plan).unwrap();
+    let outcome = apply_until_finished(&mut world, &plan).unwrap();
     assert_eq!(outcome.verified, 2, "{outcome:?}");
     assert!(outcome.problems[0].contains("the service made `Spring` into `spring`"));
     let rows = rows(&world.open());
@@ -203,22 +204,22 @@ fn what_the_service_lowered_is_verified_with_a_remark() {
 }
 
 #[test]
-fn a_code_that_may_be_any_of_several_waits_for_a_person() {
+fn a_code_with_several_candidates_is_unknown() {
     let mut world = world("");
     let mut plan = Plan::default();
     let body = Some(json!({"type": "text", "data": "ours"}));
     add(&mut plan, Resource::QrCodes, Verb::Create, "/api/qr/add", body);
     world.set_faults("lost-reply@3", 1);
-    world.meddle(|store, nth| {
+    world.before_each_request(|store, nth| {
         if nth == 4 {
             store.qr_codes.add(linkvault::sandbox::store::QrCode::default());
         }
     });
-    let outcome = through(&mut world, &plan).unwrap();
+    let outcome = apply_until_finished(&mut world, &plan).unwrap();
     assert_eq!((outcome.unknown, outcome.done), (1, 0), "{outcome:?}");
     let run = world.open().run(RunId(1)).unwrap();
     assert_eq!((run.status, run.finished), (RunStatus::Unknown, None));
-    world.meddler = None;
+    world.before_request = None;
     let mut vault = world.open();
     let open = resolve::candidates(&mut vault, RunId(1)).unwrap();
     let ids: Vec<_> = open[0].candidates.iter().map(|it| it.key.id()).collect();
@@ -238,7 +239,7 @@ fn a_code_that_may_be_any_of_several_waits_for_a_person() {
 }
 
 #[test]
-fn killed_at_any_commit_the_run_goes_on_and_nothing_is_done_twice() {
+fn a_run_killed_at_any_commit_continues_without_duplicates() {
     for behaviour in ["", "rate-limit=zero"] {
         let plan = || {
             let mut plan = campaigns(&["One", "Two"]);
@@ -249,7 +250,7 @@ fn killed_at_any_commit_the_run_goes_on_and_nothing_is_done_twice() {
             plan
         };
         let mut whole = world(behaviour);
-        through(&mut whole, &plan()).unwrap();
+        apply_until_finished(&mut whole, &plan()).unwrap();
         let moments = *whole.moments.lock().unwrap();
         assert!(moments > 40, "{moments}");
         for moment in 1..=moments {
@@ -264,10 +265,10 @@ fn killed_at_any_commit_the_run_goes_on_and_nothing_is_done_twice() {
             );
             assert!(stopped, "at {moment}: {outcome:?}");
             invariants::is_sound(&mut world.open());
-            let outcome = through(&mut world, &plan()).unwrap();
+            let outcome = apply_until_finished(&mut world, &plan()).unwrap();
             assert_eq!((outcome.done, outcome.verified), (4, 4), "at {moment}: {outcome:?}");
             let rows = rows(&world.open());
-            is_as_done(&before, world.service().store(), &plan(), &rows);
+            assert_matches_journal(&before, world.service().store(), &plan(), &rows);
             assert_eq!(world.service().totals().throttled, 0, "at {moment}");
         }
     }
@@ -275,7 +276,7 @@ fn killed_at_any_commit_the_run_goes_on_and_nothing_is_done_twice() {
 
 /// Two lost creates are marked as sent again in one commit, and each has a dependent step.
 #[test]
-fn creates_that_were_lost_together_are_sent_again_before_what_waits_for_them() {
+fn lost_creates_are_sent_again_before_dependent_steps() {
     let mut world = world("rate-limit=zero");
     let mut plan = campaigns(&["One", "Two"]);
     for step in [1, 2] {
@@ -284,13 +285,13 @@ fn creates_that_were_lost_together_are_sent_again_before_what_waits_for_them() {
     }
     let lost = "lost-request@POST /api/campaign/add";
     world.set_faults(&format!("{lost}#1,{lost}#2"), 1);
-    let outcome = through(&mut world, &plan).unwrap();
+    let outcome = apply_until_finished(&mut world, &plan).unwrap();
     assert_eq!(outcome.done, 4, "{outcome:?}");
     assert_eq!(names(&world), ["One", "Two"]);
 }
 
 #[test]
-fn a_code_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
+fn a_code_with_the_id_of_a_deleted_one_is_created_once() {
     let mut world = world("");
     world.change(linkvault::sandbox::Store::reuse_ids);
     let mut plan = Plan::default();
@@ -298,10 +299,10 @@ fn a_code_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
     let body = Some(json!({"type": "text", "data": "made"}));
     add(&mut plan, Resource::QrCodes, Verb::Create, "/api/qr/add", body);
     world.set_faults("lost-reply@POST /api/qr/add#1", 1);
-    let outcome = through(&mut world, &plan).unwrap();
+    let outcome = apply_until_finished(&mut world, &plan).unwrap();
     assert_eq!((outcome.done, outcome.verified), (2, 2), "{outcome:?}");
     assert_eq!(rows(&world.open())[1].id, Some(4));
-    nothing_twice(world.service().store(), &plan);
+    assert_no_duplicates(world.service().store(), &plan);
 }
 
 /// Whenever the process is killed, a channel whose response did not contain its id is found in the
@@ -309,7 +310,7 @@ fn a_code_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
 /// sent together; the update of a QR code stores the results before it. Where the kill lost the
 /// result of the delete, the create may stay unknown.
 #[test]
-fn a_channel_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
+fn a_channel_with_the_id_of_a_deleted_one_is_created_once() {
     let mut plan = Plan::default();
     add(&mut plan, Resource::Channels, Verb::Delete, "/api/channel/4/delete", None);
     let body = Some(json!({"data": "new"}));
@@ -330,8 +331,8 @@ fn a_channel_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
             let steps = run.map_or_else(Vec::new, |run| vault.steps(run.number).unwrap());
             steps.iter().any(|it| it.step == 1 && it.state == StepState::Sent)
         };
-        let outcome = through(&mut world, &plan).unwrap();
-        nothing_twice(world.service().store(), &plan);
+        let outcome = apply_until_finished(&mut world, &plan).unwrap();
+        assert_no_duplicates(world.service().store(), &plan);
         let unknown = u64::from(is_lost && outcome.unknown == 1 && !behaviour.is_empty());
         let expected = (3 - unknown, 2 - unknown);
         assert_eq!((outcome.done, outcome.verified), expected, "{behaviour} {moment}: {outcome:?}");
@@ -354,7 +355,7 @@ fn a_create_is_not_stale_while_an_update_has_yet_to_give_up_its_name() {
         world.set_faults("lost-request@PUT /api/campaign/2/update#1", 1);
         world.dies_after = Some(moment);
         let _ = world.apply(&plan, &options());
-        let outcome = through(&mut world, &plan).unwrap();
+        let outcome = apply_until_finished(&mut world, &plan).unwrap();
         assert_eq!((outcome.done, outcome.verified), (2, 2), "at {moment}: {outcome:?}");
     }
 }
@@ -374,7 +375,7 @@ fn a_create_is_not_stale_because_an_own_create_got_the_id_that_it_replaces() {
         world.set_faults("garbage:huge-numbers@POST /api/campaign/add#1", 1);
         world.dies_after = Some(moment);
         let _ = world.apply(&plan, &options());
-        let outcome = through(&mut world, &plan).unwrap();
+        let outcome = apply_until_finished(&mut world, &plan).unwrap();
         assert_eq!((outcome.done, outcome.verified), (2, 2), "at {moment}: {outcome:?}");
     }
 }
@@ -391,7 +392,7 @@ fn a_refused_create_makes_no_later_step_stale() {
         update_of(&world, &mut plan, Resource::Campaigns, "/api/campaign/2/update", body);
         world.dies_after = Some(moment);
         let _ = world.apply(&plan, &options());
-        let outcome = through(&mut world, &plan).unwrap();
+        let outcome = apply_until_finished(&mut world, &plan).unwrap();
         assert_eq!((outcome.refused, outcome.done), (1, 1), "at {moment}: {outcome:?}");
     }
 }
@@ -413,7 +414,7 @@ fn a_code_that_got_a_deleted_id_at_once_is_not_taken_for_the_next_one() {
         world.set_faults("lost-request@POST /api/qr/add#2", 1);
         world.dies_after = Some(moment);
         let _ = world.apply(&plan, &options());
-        let outcome = through(&mut world, &plan).unwrap();
+        let outcome = apply_until_finished(&mut world, &plan).unwrap();
         let codes = world.service().store().qr_codes.iter().count();
         assert_eq!((outcome.done, codes), (3, 5), "at {moment}: {outcome:?}");
     }
@@ -421,7 +422,7 @@ fn a_code_that_got_a_deleted_id_at_once_is_not_taken_for_the_next_one() {
 
 /// The responses contain no id; the list at the end of the run does.
 #[test]
-fn a_delete_is_seen_though_a_record_of_unknown_id_got_the_id() {
+fn a_delete_is_confirmed_although_a_create_got_the_id() {
     let of = |resource, path: &str, body| {
         let mut plan = Plan::default();
         add(&mut plan, resource, Verb::Delete, &format!("/api/{path}/4/delete"), None);
@@ -446,14 +447,14 @@ fn a_delete_is_seen_though_a_record_of_unknown_id_got_the_id() {
 }
 
 #[test]
-fn each_record_is_created_exactly_once_whatever_is_lost() {
-    live_all(200, live);
+fn each_record_is_created_once_despite_lost_requests_and_replies() {
+    run_seeds(200, simulate);
 }
 
 /// Another account responds to URL and key when the run is resumed: nothing is written to it.
-fn goes_to_no_other_account(world: &mut World) {
+fn assert_refuses_other_account(world: &mut World) {
     let Some(run) = world.open().unfinished_run().unwrap() else { return };
-    let meddler = world.meddler.take();
+    let before_request = world.before_request.take();
     let ours = world.service().store().clone();
     world.change(|store| store.account.id += 1);
     let theirs = world.service().store().clone();
@@ -461,7 +462,7 @@ fn goes_to_no_other_account(world: &mut World) {
     assert!(error.is_err(), "{error:?}");
     assert_eq!(*world.service().store(), theirs, "another account was written to");
     world.change(|store| *store = ours);
-    world.meddler = meddler;
+    world.before_request = before_request;
     world.pass(Duration::from_secs(20));
 }
 
@@ -505,7 +506,7 @@ const BEHAVIOURS: &[(&str, &[&str])] = &[
 
 /// One account, one plan, and random disturbances.
 #[allow(clippy::print_stdout)]
-fn live(seed: u64) {
+fn simulate(seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let large = is_large(&mut rng);
     let mut behaviour = Vec::new();
@@ -527,26 +528,26 @@ fn live(seed: u64) {
         vec![]
     };
     let number = if large { rng.u64(..8) } else { few(&mut rng, 4) };
-    let hazards = Hazards::draw(&mut rng);
+    let disturbances = Disturbances::draw(&mut rng);
     let switched = rng.u8(..3) == 0;
     let store = generate(seed, GeneratedCounts::each(number));
     let mut world = World::of(store, &behaviour.join(",")).seeded(seed);
-    hazards.begin(&mut world);
+    disturbances.begin(&mut world);
     let store = world.service().store().clone();
     // If two users create codes at the same time, it is unknown whose a code is.
     let plan = draw(&store, &mut rng, drift == 0.0, if large { 11 } else { 4 });
     println!("LINKVAULT_SIM_SEED={seed} {behaviour:?} {faults:?} drift {drift} deaths {dies:?}");
     if rng.bool() {
         world.backup();
-        hazards.let_strangers_in(&mut world);
+        disturbances.allow_other_account(&mut world);
     }
     world.set_faults(&faults.join(","), seed);
     let mut others = rng.fork();
     if drift > 0.0 {
         let touched = touched(&plan);
-        world.meddle(move |store, _| {
+        world.before_each_request(move |store, _| {
             if others.f64() < drift {
-                interfere(store, &touched, &mut others);
+                change_as_other_user(store, &touched, &mut others);
             }
         });
     }
@@ -558,27 +559,27 @@ fn live(seed: u64) {
             None => world.apply(&plan, &options()),
         };
         invariants::is_sound(&mut world.open());
-        nothing_twice(world.service().store(), &plan);
+        assert_no_duplicates(world.service().store(), &plan);
         world.pass(Duration::from_secs(20));
         if switched {
-            goes_to_no_other_account(&mut world);
+            assert_refuses_other_account(&mut world);
         }
     }
     world.dies_after = None;
-    let outcome = through(&mut world, &plan).unwrap();
+    let outcome = apply_until_finished(&mut world, &plan).unwrap();
     invariants::is_sound(&mut world.open());
-    nothing_twice(world.service().store(), &plan);
+    assert_no_duplicates(world.service().store(), &plan);
     // Steps that depend on a step with an unknown outcome need a person first.
     assert!(outcome.not_sent == 0 || outcome.unknown > 0, "{outcome:?}");
     if drift == 0.0 {
         let rows = rows(&world.open());
-        is_as_done(&store, world.service().store(), &plan, &rows);
+        assert_matches_journal(&store, world.service().store(), &plan, &rows);
         // Steps whose effect no list shows stay unknown if they have no response, and so does a
         // create that got the id of a record whose delete had no response either.
         let shown = |row: &&JournalStep| {
             let step = &plan.steps[row.step as usize - 1];
             (step.resource, step.verb) != (Resource::Campaigns, Verb::Assign)
-                && !(hazards.reuses_ids && step.verb == Verb::Create)
+                && !(disturbances.reuses_ids && step.verb == Verb::Create)
         };
         let unknown = rows.iter().filter(|row| row.state == StepState::Unknown);
         assert_eq!(unknown.filter(shown).count(), 0, "{:#?}", states(&world));
@@ -589,5 +590,5 @@ fn live(seed: u64) {
             assert_eq!(outcome.done, plan.steps.len() as u64, "{outcome:?}");
         }
     }
-    world.keeps_its_secrets();
+    world.assert_no_secret_leaks();
 }

@@ -24,7 +24,7 @@ use serde_json::json;
 use super::world::World;
 use crate::sim::expected_account::{add, rows};
 use crate::sim::invariants;
-use crate::sim::seed_runner::live_all;
+use crate::sim::seed_runner::run_seeds;
 
 fn options() -> ApplyOptions {
     ApplyOptions {
@@ -36,7 +36,7 @@ fn options() -> ApplyOptions {
 }
 
 /// The records of the account that the plans here change.
-fn look(world: &World) -> State {
+fn observe_account(world: &World) -> State {
     let which = [Resource::Campaigns, Resource::Channels, Resource::ChannelItems];
     let mut vault = linkvault::vault::Vault::in_memory().unwrap();
     let options = crawl::CrawlOptions::new("http://sandbox").only(&which);
@@ -79,7 +79,11 @@ fn plan_for(state: &State, delete: usize, assign: usize) -> Plan {
 
 /// Applies a plan, and resumes the run until it is finished; `None` if another user's change came
 /// before the first observation and nothing was written.
-fn through(world: &mut World, plan: &Plan, options: &ApplyOptions) -> Option<RunReport> {
+fn apply_until_finished(
+    world: &mut World,
+    plan: &Plan,
+    options: &ApplyOptions,
+) -> Option<RunReport> {
     for _ in 0..20 {
         let open = world.open().unfinished_run().unwrap();
         let outcome = match open.map(|run| run.number) {
@@ -102,14 +106,14 @@ fn through(world: &mut World, plan: &Plan, options: &ApplyOptions) -> Option<Run
 /// The estimated cost includes confirming the account again and reading lists again, to the
 /// request.
 #[test]
-fn the_price_of_a_long_run_is_what_it_costs() {
+fn the_estimated_cost_of_a_long_run_is_exact() {
     for (limit, reserve, max) in
         [(30, 0, 300), (60, 5, 300), (12, 0, 60), (30, 0, 900), (2, 0, 300), (30, 29, 300)]
     {
         let counts = GeneratedCounts { campaigns: 230, channels: 40, ..GeneratedCounts::default() };
         let mut world = World::of(generate(5, counts), &format!("rate-limit={limit}"));
         world.reserve = reserve;
-        let state = look(&world);
+        let state = observe_account(&world);
         let plan = plan_for(&state, 10, 20);
         assert_eq!(plan.steps.len(), 260);
         world.pass(Duration::from_secs(120));
@@ -132,7 +136,7 @@ fn the_price_of_a_long_run_is_what_it_costs() {
 
 /// A list grows during a run that creates records, and shrinks during one that deletes some.
 #[test]
-fn the_price_counts_the_pages_that_a_run_adds_and_removes() {
+fn the_cost_includes_pages_that_a_run_adds_and_removes() {
     // If a list reports its length, a deleted record costs a request only if it was at the edge of
     // a page.
     for (behaviour, edges) in [("max-limit=20", 0), ("max-limit=20,result=total", 2)] {
@@ -192,7 +196,8 @@ fn a_lost_create_is_not_sent_again_when_a_later_step_reads_its_list() {
     ] {
         for (fault, sent) in [("lost-reply", 1), ("lost-request", 2)] {
             let mut world = World::of(generate(5, GeneratedCounts::each(4)), "rate-limit=0");
-            let (state, (place, _)) = (look(&world), resource.spec().field("name").unwrap());
+            let (state, (place, _)) =
+                (observe_account(&world), resource.spec().field("name").unwrap());
             let owner = &state.get(resource).unwrap()[&RecordKey::Id(2)];
             let mut plan = Plan::default();
             add(&mut plan, resource, Verb::Create, create, Some(json!({"name": "Ours"})));
@@ -216,16 +221,16 @@ fn a_lost_create_is_not_sent_again_when_a_later_step_reads_its_list() {
 }
 
 #[test]
-fn a_record_that_others_edit_in_mid_run_is_left_and_told() {
+fn a_record_edited_by_others_during_a_run_is_stale() {
     let counts = GeneratedCounts { campaigns: 230, ..GeneratedCounts::default() };
     let mut world = World::of(generate(5, counts), "");
-    let plan = plan_for(&look(&world), 0, 0);
-    world.meddle(|store, nth| match nth {
+    let plan = plan_for(&observe_account(&world), 0, 0);
+    world.before_each_request(|store, nth| match nth {
         20 => store.campaigns.get_mut(220).unwrap().name = "Theirs".to_owned(),
         21 => drop(store.campaigns.remove(221)),
         _ => {}
     });
-    let outcome = through(&mut world, &plan, &options()).unwrap();
+    let outcome = apply_until_finished(&mut world, &plan, &options()).unwrap();
     assert_eq!((outcome.done, outcome.stale, outcome.refused), (228, 2, 0), "{outcome:?}");
     assert_eq!(world.service().store().campaigns.get(220).unwrap().name, "Theirs");
     let rows = rows(&world.open());
@@ -235,15 +240,15 @@ fn a_record_that_others_edit_in_mid_run_is_left_and_told() {
 }
 
 #[test]
-fn what_others_edited_longer_ago_than_lists_may_be_old_is_never_overwritten() {
-    live_all(12, live);
+fn edits_older_than_the_maximum_staleness_are_never_overwritten() {
+    run_seeds(12, simulate);
 }
 
 /// The edits, with time, id and new name.
 type Edits = Arc<Mutex<Vec<(Timestamp, i64, String)>>>;
 
 #[allow(clippy::print_stdout)]
-fn live(seed: u64) {
+fn simulate(seed: u64) {
     println!("LINKVAULT_SIM_SEED={seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     let limit = rng.choice([12_u64, 30, 60]).unwrap();
@@ -253,7 +258,7 @@ fn live(seed: u64) {
         ..GeneratedCounts::default()
     };
     let mut world = World::of(generate(seed, counts), &format!("rate-limit={limit}")).seeded(seed);
-    let state = look(&world);
+    let state = observe_account(&world);
     let plan = plan_for(&state, rng.usize(..2), rng.usize(..3));
     let max = rng.choice([Duration::from_secs(60), DEFAULT, DEFAULT * 2]).unwrap();
     let rate = RequestRate { limit, reserve: 0 };
@@ -264,7 +269,7 @@ fn live(seed: u64) {
     let edits = Edits::default();
     let (noted, clock, mut others) = (Arc::clone(&edits), Arc::clone(&world.clock), rng.fork());
     let chance = rng.f64() * 0.2;
-    world.meddle(move |store, _| {
+    world.before_each_request(move |store, _| {
         if others.f64() < chance {
             let ids: Vec<_> = store.campaigns.iter().map(|(id, _)| id).collect();
             let id = others.choice(ids).unwrap();
@@ -285,8 +290,8 @@ fn live(seed: u64) {
         world.pass(Duration::from_secs(rng.u64(..1000)));
     }
     world.dies_after = None;
-    let Some(outcome) = through(&mut world, &plan, &options) else { return };
-    world.meddler = None;
+    let Some(outcome) = apply_until_finished(&mut world, &plan, &options) else { return };
+    world.before_request = None;
     let journal = rows(&world.open());
     let edits = edits.lock().unwrap().clone();
     let service = world.service();

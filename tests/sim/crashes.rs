@@ -40,7 +40,7 @@ fn stopped(outcome: Result<linkvault::crawl::CrawlReport, CrawlError>) {
 }
 
 #[test]
-fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
+fn a_vault_is_sound_after_a_kill_at_any_commit_and_the_crawl_continues() {
     let mut whole = world();
     whole.backup();
     let (moments, least) = (*whole.moments.lock().unwrap(), whole.requested_paths().len());
@@ -83,7 +83,7 @@ fn fetched_once(asked: &[String]) {
 /// A listing removes records and becomes complete in one commit, so that a crash in between cannot
 /// make a failed read remove records.
 #[test]
-fn killed_at_any_commit_no_failed_read_has_removed_a_record() {
+fn a_crawl_killed_at_any_commit_removes_no_unread_record() {
     let mut whole = world();
     whole.backup();
     let moments = *whole.moments.lock().unwrap();
@@ -113,7 +113,7 @@ fn killed_at_any_commit_no_failed_read_has_removed_a_record() {
 }
 
 #[test]
-fn a_crawl_older_than_an_hour_starts_over() {
+fn a_crawl_older_than_an_hour_is_not_continued() {
     for (rest, resumes) in [(RESUMABLE, true), (RESUMABLE + Duration::from_secs(60), false)] {
         let mut world = world();
         world.dies_after = Some(30);
@@ -134,7 +134,7 @@ fn a_crawl_older_than_an_hour_starts_over() {
 }
 
 #[test]
-fn a_fresh_backup_takes_up_nothing() {
+fn a_fresh_backup_does_not_continue_a_crawl() {
     let mut world = world();
     world.dies_after = Some(30);
     stopped(world.start());
@@ -145,7 +145,7 @@ fn a_fresh_backup_takes_up_nothing() {
 }
 
 #[test]
-fn a_list_that_moved_between_two_processes_is_read_anew() {
+fn a_list_that_changed_between_two_processes_is_read_again() {
     let mut world = World::codes(30, "max-limit=10,result=total");
     // The second page of QR codes is stored, and the third is not.
     world.limits.max_requests = Some(7);
@@ -159,7 +159,7 @@ fn a_list_that_moved_between_two_processes_is_read_anew() {
 }
 
 #[test]
-fn a_backup_in_pieces_of_a_few_requests_ends_with_the_whole() {
+fn a_backup_in_small_parts_becomes_complete() {
     let mut world = world();
     let expected = {
         let mut whole = self::world();

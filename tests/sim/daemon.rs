@@ -52,7 +52,7 @@ fn back_up(world: &mut World, now: Timestamp) -> BackupAttempt {
 }
 
 #[test]
-fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
+fn fifty_accounts_are_backed_up_for_a_day_despite_failures() {
     const WORKERS: usize = 8;
     let names: Vec<_> = (0..50).map(|nth| format!("account-{nth:02}")).collect();
     let mut worlds: BTreeMap<String, World> = BTreeMap::new();
@@ -166,7 +166,7 @@ fn a_year_of_a_nightly_backup_has_a_backup_for_each_night() {
 }
 
 #[test]
-fn a_daemon_that_is_off_for_weeks_catches_up_once_each_time() {
+fn a_daemon_stopped_for_weeks_makes_one_backup_at_each_start() {
     // Stopped for the second half of each fortnight.
     let fortnight = |now: Timestamp| now.since(BEGIN).as_secs() / 86_400 % 14 >= 7;
     let served = year("0 * * * *", chrono_tz::UTC, fortnight);

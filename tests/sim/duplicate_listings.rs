@@ -14,7 +14,7 @@ fn warnings(summary: &linkvault::crawl::CrawlReport) -> Vec<String> {
 }
 
 #[test]
-fn an_item_that_a_channel_lists_twice_counts_once_and_is_told_once() {
+fn an_item_listed_twice_counts_once_and_is_reported_once() {
     let mut world = World::with_sample_account();
     let mut key = None;
     world.change(|store| {
@@ -41,7 +41,7 @@ fn an_item_that_a_channel_lists_twice_counts_once_and_is_told_once() {
 }
 
 #[test]
-fn twins_are_proven_whatever_the_service_tells_of_its_lists() {
+fn duplicates_are_proven_with_every_paging_behaviour() {
     for twins in ["beside", "last"] {
         for order in ["ascending", "descending", "by-name"] {
             for envelope in ["full", "no-maxpage", "no-perpage", "records-only"] {
@@ -77,7 +77,7 @@ fn twins_are_proven_whatever_the_service_tells_of_its_lists() {
 }
 
 #[test]
-fn a_record_is_gone_although_another_one_stands_twice_in_the_list_in_two_spellings() {
+fn a_removed_record_is_noticed_despite_a_duplicate_in_two_spellings() {
     // The first campaign has its name under `name` on page 1 and under `domain` on page 4.
     let mut world = World::of(Store::default(), "twins=last,campaign-list=documented,max-limit=5");
     world.change(|store| {
@@ -94,7 +94,7 @@ fn a_record_is_gone_although_another_one_stands_twice_in_the_list_in_two_spellin
 }
 
 #[test]
-fn of_twins_that_differ_the_last_is_kept_and_a_warning_of_its_own_says_so() {
+fn the_last_of_differing_duplicates_is_kept_with_a_warning() {
     let mut world = World::of(Store::default(), "max-limit=2,result=total");
     world.change(|store| {
         store.channels.add(StoredChannel { name: "Blog".to_owned(), ..StoredChannel::default() });
@@ -120,14 +120,14 @@ fn of_twins_that_differ_the_last_is_kept_and_a_warning_of_its_own_says_so() {
 }
 
 #[test]
-fn a_record_that_moved_over_a_page_edge_while_it_was_read_is_no_twin() {
+fn a_record_that_moved_over_a_page_edge_is_not_a_duplicate() {
     for result in ["page", "total", "absent"] {
         for envelope in ["full", "no-maxpage"] {
             for after in 1..=3 {
                 let behaviour =
                     format!("max-limit=10,order=descending,result={result},envelope={envelope}");
                 let mut world = World::codes(30, &behaviour);
-                world.meddle(move |store, nth| {
+                world.before_each_request(move |store, nth| {
                     if nth == 5 + after {
                         store.qr_codes.add(QrCode::default());
                     }
@@ -142,7 +142,7 @@ fn a_record_that_moved_over_a_page_edge_while_it_was_read_is_no_twin() {
 }
 
 #[test]
-fn a_name_that_moves_to_another_key_of_the_json_is_no_change() {
+fn a_name_under_another_json_key_is_not_a_change() {
     let mut world = World::of(Store::default(), "campaign-list=documented");
     world.change(|store| {
         for n in 0..6 {
@@ -192,7 +192,7 @@ fn a_key_that_moves_twice_within_one_crawl_is_counted_right() {
     });
     world.backup();
     world.change(|store| store.campaigns.get_mut(3).unwrap().name = "renamed".to_owned());
-    world.meddle(|store, nth| match nth {
+    world.before_each_request(|store, nth| match nth {
         4 => drop(store.campaigns.remove(1)),
         6 => {
             store.campaigns.remove(4);

@@ -141,7 +141,11 @@ pub fn touched(plan: &Plan) -> Vec<(Resource, u64)> {
 }
 
 /// A random change by another user: of a record in `touched` as often as of any other.
-pub fn interfere(store: &mut Store, touched: &[(Resource, u64)], rng: &mut fastrand::Rng) {
+pub fn change_as_other_user(
+    store: &mut Store,
+    touched: &[(Resource, u64)],
+    rng: &mut fastrand::Rng,
+) {
     let picked = if rng.bool() { rng.choice(touched) } else { None };
     let Some((resource, id)) = picked else { return drop(random_change(store, rng)) };
     let (id, deletes, text) = (*id, rng.u8(..3) == 0, format!("theirs {}", rng.u32(..)));
@@ -189,7 +193,7 @@ pub fn times(store: &Store, step: &PlanStep) -> usize {
 
 /// Whether an account without other users is as its done steps make it.
 #[track_caller]
-pub fn is_as_done(before: &Store, after: &Store, plan: &Plan, rows: &[JournalStep]) {
+pub fn assert_matches_journal(before: &Store, after: &Store, plan: &Plan, rows: &[JournalStep]) {
     let id_of = |number: u32| rows[number as usize - 1].id.unwrap();
     let mut gone = BTreeSet::new();
     for (step, row) in plan.steps.iter().zip(rows) {
@@ -268,7 +272,7 @@ pub fn is_as_done(before: &Store, after: &Store, plan: &Plan, rows: &[JournalSte
 
 /// Asserts that no created record exists twice.
 #[track_caller]
-pub fn nothing_twice(store: &Store, plan: &Plan) {
+pub fn assert_no_duplicates(store: &Store, plan: &Plan) {
     for step in plan.steps.iter().filter(|step| step.verb == Verb::Create) {
         assert!(times(store, step) <= 1, "{step:?}");
     }

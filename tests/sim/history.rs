@@ -19,17 +19,17 @@ use super::oracle::{self, Content};
 use super::secrets::tells;
 use super::world::World;
 use crate::sim::invariants;
-use crate::sim::seeded_choices::{Drawn, Round};
+use crate::sim::seeded_choices::{Round, SimulatedHistory};
 
 /// Number of starts of a crawl after which faults and changes stop.
-const STARTS: u32 = 12;
+const MAX_FAULTY_STARTS: u32 = 12;
 
 /// Maximum duration of a backup of an account of this size.
-const LONGEST: Duration = Duration::from_secs(5 * 86_400);
+const MAX_DURATION: Duration = Duration::from_secs(5 * 86_400);
 
 /// The records that existed during a crawl.
 #[derive(Debug, Default)]
-pub struct Truth {
+pub struct ExistingRecords {
     /// Existed all the time.
     pub always: BTreeSet<(Resource, RecordKey)>,
     /// Existed at some time.
@@ -37,7 +37,7 @@ pub struct Truth {
     pub drifted: bool,
 }
 
-impl Truth {
+impl ExistingRecords {
     fn now(world: &World) -> Self {
         let all = oracle::present(world.service().store());
         Self { always: all.clone(), ever: all, drifted: false }
@@ -52,16 +52,16 @@ impl Truth {
 }
 
 /// A finished snapshot with its content at that time.
-pub struct Remembered {
+pub struct RememberedSnapshot {
     pub snapshot: Snapshot,
     pub content: Content,
 }
 
 pub struct History<'d> {
     pub world: World,
-    pub drawn: &'d Drawn,
-    pub known: BTreeMap<SnapshotId, Remembered>,
-    pub truth: Arc<Mutex<Truth>>,
+    pub drawn: &'d SimulatedHistory,
+    pub known: BTreeMap<SnapshotId, RememberedSnapshot>,
+    pub existing: Arc<Mutex<ExistingRecords>>,
     /// Rate-limit refusals so far.
     pub throttled: u64,
     /// When the round began.
@@ -70,18 +70,18 @@ pub struct History<'d> {
 }
 
 impl<'d> History<'d> {
-    pub fn of(drawn: &'d Drawn) -> Self {
+    pub fn of(drawn: &'d SimulatedHistory) -> Self {
         let store = generate(drawn.seed, drawn.counts);
         let mut world = World::of(store, &drawn.behaviour).seeded(drawn.seed);
         world.reserve = drawn.reserve;
         world.latency = drawn.latency;
-        drawn.hazards.begin(&mut world);
+        drawn.disturbances.begin(&mut world);
         let rng = fastrand::Rng::with_seed(!drawn.seed);
         Self {
             world,
             drawn,
             known: BTreeMap::new(),
-            truth: Arc::default(),
+            existing: Arc::default(),
             throttled: 0,
             begun: Duration::ZERO,
             rng,
@@ -89,7 +89,7 @@ impl<'d> History<'d> {
     }
 
     /// Runs every round.
-    pub fn live(&mut self) {
+    pub fn simulate(&mut self) {
         for (nth, round) in self.drawn.rounds.iter().enumerate() {
             self.world.pass(round.pause);
             for _ in 0..round.changes {
@@ -100,7 +100,7 @@ impl<'d> History<'d> {
                 self.meet_another_account("");
             }
             let summary = self.back_up(round, nth);
-            invariants::after(self, round, &summary);
+            invariants::check(self, round, &summary);
             if let Some(keep) = round.keep {
                 self.forget(keep);
             }
@@ -112,7 +112,7 @@ impl<'d> History<'d> {
                 assert_eq!(summary.snapshot.status, SnapshotStatus::Complete, "{summary:#?}");
             }
         }
-        self.world.keeps_its_secrets();
+        self.world.assert_no_secret_leaks();
     }
 
     /// Another account responds to URL and key: its data must not get into the vault, which belongs
@@ -121,7 +121,7 @@ impl<'d> History<'d> {
         if self.world.open().identity().unwrap().is_none() {
             return;
         }
-        let meddler = self.world.meddler.take();
+        let before_request = self.world.before_request.take();
         let ours = self.world.service().store().clone();
         let theirs = generate(!self.drawn.seed, GeneratedCounts::each(3));
         self.world.change(|store| {
@@ -146,33 +146,33 @@ impl<'d> History<'d> {
         }
         assert_eq!(before, after, "another account's data is in the vault");
         self.world.change(|store| *store = ours);
-        self.world.meddler = meddler;
+        self.world.before_request = before_request;
         self.world.pass(Duration::from_secs(60));
     }
 
     /// One backup, from the first start to the one that finishes.
     fn back_up(&mut self, round: &Round, nth: usize) -> CrawlReport {
-        *self.truth.lock().unwrap() = Truth::now(&self.world);
-        self.world.overheard.lock().unwrap().delivered.clear();
+        *self.existing.lock().unwrap() = ExistingRecords::now(&self.world);
+        self.world.traffic.lock().unwrap().delivered.clear();
         self.world.requested_paths();
         self.world.set_faults(&round.faults, self.drawn.seed + nth as u64);
         self.world.options.stats = round.stats;
         self.world.limits.max_requests = round.most_requests;
-        self.drift(round.drift);
+        self.change_during_requests(round.drift);
         if nth > 0 && !round.is_undisturbed() {
-            self.drawn.hazards.let_strangers_in(&mut self.world);
+            self.drawn.disturbances.allow_other_account(&mut self.world);
         }
         let mut deaths = round.deaths.iter().copied();
         let begun = self.world.now();
         self.begun = self.world.clock.monotonic();
         for start in 1.. {
             self.world.dies_after = deaths.next();
-            if start > STARTS {
-                self.calm();
+            if start > MAX_FAULTY_STARTS {
+                self.stop_faults();
             }
-            assert!(start < 2 * STARTS, "the backup never ends");
+            assert!(start < 2 * MAX_FAULTY_STARTS, "the backup never ends");
             let outcome = self.world.start();
-            assert!(self.world.now().since(begun) < LONGEST, "the backup takes for ever");
+            assert!(self.world.now().since(begun) < MAX_DURATION, "the backup takes for ever");
             let said = match &outcome {
                 Ok(summary) => format!("{summary:?}"),
                 Err(error) => format!("{error} {error:?}"),
@@ -180,7 +180,7 @@ impl<'d> History<'d> {
             assert!(!tells(said.as_bytes()), "{said}");
             match outcome {
                 Ok(summary) => {
-                    self.calm();
+                    self.stop_faults();
                     return summary;
                 }
                 Err(CrawlError::Vault(VaultError::Stopped)) => {
@@ -191,7 +191,7 @@ impl<'d> History<'d> {
                     }
                 }
                 Err(error) => {
-                    assert!(self.expects(&error, round), "{error:?}");
+                    assert!(self.is_expected_error(&error, round), "{error:?}");
                     self.world.pass(Duration::from_secs(20));
                 }
             }
@@ -199,11 +199,11 @@ impl<'d> History<'d> {
         unreachable!()
     }
 
-    /// Whether a backup may end with this error, given the faults, limits and hazards of the round.
-    fn expects(&self, error: &CrawlError, round: &Round) -> bool {
+    /// Whether a backup may end with this error, given the faults, limits and disturbances of the round.
+    fn is_expected_error(&self, error: &CrawlError, round: &Round) -> bool {
         match error {
             CrawlError::Vault(VaultError::OtherAccount { what: IdentityPart::Account, .. }) => {
-                self.world.stranger.is_some()
+                self.world.other_account.is_some()
             }
             CrawlError::Api(ApiError { kind: ApiErrorKind::LimitReached(_), .. }) => {
                 self.world.limits.max_requests.is_some()
@@ -213,23 +213,23 @@ impl<'d> History<'d> {
         }
     }
 
-    fn calm(&mut self) {
+    fn stop_faults(&mut self) {
         self.world.set_faults("", 0);
         self.world.limits.max_requests = None;
-        self.world.meddler = None;
-        self.world.stranger = None;
+        self.world.before_request = None;
+        self.world.other_account = None;
     }
 
-    fn drift(&mut self, chance: f64) {
+    fn change_during_requests(&mut self, chance: f64) {
         if chance == 0.0 {
-            self.world.meddler = None;
+            self.world.before_request = None;
             return;
         }
-        let (truth, mut rng) = (Arc::clone(&self.truth), self.rng.fork());
-        self.world.meddle(move |store, _| {
+        let (existing, mut rng) = (Arc::clone(&self.existing), self.rng.fork());
+        self.world.before_each_request(move |store, _| {
             if rng.f64() < chance {
                 change(store, &mut rng);
-                truth.lock().unwrap().observe(store);
+                existing.lock().unwrap().observe(store);
             }
         });
     }

@@ -9,9 +9,9 @@ use linkvault::model::{RecordKey, Resource};
 use linkvault::vault::Vault;
 use linkvault::vault::snapshot::{ReadState, Snapshot, SnapshotStatus};
 
-use super::history::{History, Remembered};
+use super::history::{History, RememberedSnapshot};
 use super::oracle::{self, Content};
-use crate::sim::recorded_transport::Overheard;
+use crate::sim::recorded_transport::RecordedTraffic;
 use crate::sim::seeded_choices::Round;
 
 /// A backup longer than this confirms the account before its snapshot is finished.
@@ -24,7 +24,7 @@ pub fn is_sound(vault: &mut Vault) {
 }
 
 /// Asserts all invariants after a backup.
-pub fn after(history: &mut History<'_>, round: &Round, summary: &CrawlReport) {
+pub fn check(history: &mut History<'_>, round: &Round, summary: &CrawlReport) {
     let mut vault = history.world.open();
     is_sound(&mut vault);
     let newest = history.known.keys().last().copied();
@@ -40,9 +40,9 @@ pub fn after(history: &mut History<'_>, round: &Round, summary: &CrawlReport) {
         let before = history.known.values().last();
         let empty = Content::new();
         let before = before.map_or(&empty, |known| &known.content);
-        agrees_with_the_world(history, round, before, &snapshot, &content);
-        tells_its_changes(before, &snapshot, &content);
-        history.known.insert(snapshot.number, Remembered { snapshot, content });
+        assert_matches_service(history, round, before, &snapshot, &content);
+        assert_counts(before, &snapshot, &content);
+        history.known.insert(snapshot.number, RememberedSnapshot { snapshot, content });
     }
     let throttled = history.world.service().totals().throttled;
     if !round.faults.contains("throttled") {
@@ -50,21 +50,21 @@ pub fn after(history: &mut History<'_>, round: &Round, summary: &CrawlReport) {
     }
     history.throttled = throttled;
     if round.is_undisturbed() {
-        costs_the_least(history, summary);
+        assert_minimal_requests(history, summary);
     }
 }
 
 /// Promise 1, compared with the world's state.
-fn agrees_with_the_world(
+fn assert_matches_service(
     history: &History<'_>,
     round: &Round,
     before: &Content,
     snapshot: &Snapshot,
     content: &Content,
 ) {
-    let truth = history.truth.lock().unwrap();
+    let existing = history.existing.lock().unwrap();
     let none = BTreeMap::new();
-    let told = if truth.drifted { Content::new() } else { history.world.content() };
+    let told = if existing.drifted { Content::new() } else { history.world.content() };
     for outcome in &snapshot.outcomes {
         let resource = outcome.resource;
         let at = format!("{resource} of #{} ({outcome:?})", snapshot.number);
@@ -72,27 +72,27 @@ fn agrees_with_the_world(
         let before = before.get(&resource).unwrap_or(&none);
         assert_eq!(outcome.records, shown.len() as u64, "{at}");
         for key in before.keys().filter(|key| !shown.contains_key(key)) {
-            let really = !truth.always.contains(&(resource, key.clone()));
+            let really = !existing.always.contains(&(resource, key.clone()));
             assert!(really, "{at}: {key} is gone, and was there all the time");
             // The items of each channel are a list of their own.
             let whole = outcome.state == ReadState::Complete || resource == Resource::ChannelItems;
             assert!(whole, "{at}: {key} is gone by an unproven list");
         }
         for (key, raw) in shown {
-            let heard = history.world.overheard.lock().unwrap().delivered.contains(raw);
+            let heard = history.world.traffic.lock().unwrap().delivered.contains(raw);
             assert!(heard || before.get(key) == Some(raw), "{at}: no answer had {raw}");
         }
         if outcome.state != ReadState::Complete {
             continue;
         }
-        if !truth.drifted {
+        if !existing.drifted {
             equals(&told[&resource], shown, resource, &at);
         } else if round.faults.is_empty() {
-            for (_, key) in truth.always.iter().filter(|(of, _)| *of == resource) {
+            for (_, key) in existing.always.iter().filter(|(of, _)| *of == resource) {
                 assert!(shown.contains_key(key), "{at}: {key} was there all the time");
             }
             for key in shown.keys() {
-                assert!(truth.ever.contains(&(resource, key.clone())), "{at}: {key} never was");
+                assert!(existing.ever.contains(&(resource, key.clone())), "{at}: {key} never was");
             }
         }
     }
@@ -111,21 +111,21 @@ fn equals(
     let keys = |records: &BTreeMap<RecordKey, String>| records.keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(told), keys(shown), "{at}");
     for (key, raw) in told {
-        let (told, most) = oracle::settled(resource, raw);
-        let (shown, scans) = oracle::settled(resource, &shown[key]);
+        let (told, most) = oracle::comparable(resource, raw);
+        let (shown, scans) = oracle::comparable(resource, &shown[key]);
         assert_eq!(told, shown, "{at}");
         assert!(scans <= most, "{at}: {key} has more scans than there were");
     }
 }
 
 /// Asserts that a snapshot's counts are those of a comparison with the one before.
-fn tells_its_changes(before: &Content, snapshot: &Snapshot, content: &Content) {
+fn assert_counts(before: &Content, snapshot: &Snapshot, content: &Content) {
     let none = BTreeMap::new();
     for outcome in &snapshot.outcomes {
         let resource = outcome.resource;
         let (old, new) = (before.get(&resource).unwrap_or(&none), &content[&resource]);
         // Neither changed scans nor a name under its other key count as a change.
-        let text = |raw: &str| oracle::settled(resource, raw).0;
+        let text = |raw: &str| oracle::comparable(resource, raw).0;
         let added = new.keys().filter(|key| !old.contains_key(key)).count() as u64;
         let removed = old.keys().filter(|key| !new.contains_key(key)).count() as u64;
         let differs = |(key, raw): &(&RecordKey, &String)| {
@@ -138,7 +138,7 @@ fn tells_its_changes(before: &Content, snapshot: &Snapshot, content: &Content) {
 }
 
 /// A backup without disturbances sends no more requests than necessary.
-fn costs_the_least(history: &History<'_>, summary: &CrawlReport) {
+fn assert_minimal_requests(history: &History<'_>, summary: &CrawlReport) {
     let removed: u64 = summary.snapshot.outcomes.iter().map(|outcome| outcome.removed).sum();
     let learning = history.drawn.behaviour.contains("over-limit=refuse");
     // A record on two pages causes a second reading.
@@ -147,15 +147,15 @@ fn costs_the_least(history: &History<'_>, summary: &CrawlReport) {
         return;
     }
     let least = crate::sim::minimal_requests::requests(&history.world) + summary.stats.fetched;
-    let overheard = history.world.overheard.lock().unwrap();
-    let confirmed = confirmations(&overheard, history.begun);
-    assert_eq!(summary.usage.requests, least + confirmed, "{:#?}", overheard.paths);
+    let traffic = history.world.traffic.lock().unwrap();
+    let confirmed = account_checks(&traffic, history.begun);
+    assert_eq!(summary.usage.requests, least + confirmed, "{:#?}", traffic.paths);
 }
 
 /// Number of times that a backup started at `begun` confirmed the account. Asserts a reason for
 /// each: a pause between two requests, or, at the end, more than a minute since the last time.
-fn confirmations(overheard: &Overheard, begun: Duration) -> u64 {
-    let all: Vec<_> = overheard.paths.iter().zip(&overheard.times).collect();
+fn account_checks(traffic: &RecordedTraffic, begun: Duration) -> u64 {
+    let all: Vec<_> = traffic.paths.iter().zip(&traffic.times).collect();
     let (mut proven, mut paused, mut confirmed) = (begun, false, 0);
     for (nth, pair) in all.windows(2).enumerate() {
         let [(_, (before, answered)), (path, (left, _))] = pair else { unreachable!() };

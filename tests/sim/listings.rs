@@ -29,7 +29,7 @@ fn delete(store: &mut Store, codes: &[u64]) {
 /// Deletes `code` after `after` pages of QR codes were read.
 fn delete_after_pages(world: &mut World, after: u64, code: u64) {
     // The account, domains, campaigns and channels come first, a request each.
-    world.meddle(move |store, nth| {
+    world.before_each_request(move |store, nth| {
         if nth == 5 + after {
             delete(store, &[code]);
         }
@@ -39,7 +39,7 @@ fn delete_after_pages(world: &mut World, after: u64, code: u64) {
 /// Like [`delete_after_pages`], and creates another code at the same time, so that the count stays
 /// equal.
 fn swap_after_pages(world: &mut World, after: u64, code: u64) {
-    world.meddle(move |store, nth| {
+    world.before_each_request(move |store, nth| {
         if nth == 5 + after {
             delete(store, &[code]);
             store.qr_codes.add(QrCode::default());
@@ -48,16 +48,16 @@ fn swap_after_pages(world: &mut World, after: u64, code: u64) {
 }
 
 #[test]
-fn a_deletion_at_a_page_edge_never_removes_a_neighbour() {
+fn a_deletion_at_a_page_edge_removes_no_other_record() {
     no_neighbour_is_removed(delete_after_pages);
 }
 
 #[test]
-fn a_deletion_that_no_count_tells_never_removes_a_neighbour() {
+fn a_deletion_without_reported_counts_removes_no_other_record() {
     no_neighbour_is_removed(swap_after_pages);
 }
 
-fn no_neighbour_is_removed(meddle: fn(&mut World, u64, u64)) {
+fn no_neighbour_is_removed(before_each_request: fn(&mut World, u64, u64)) {
     for order in ["ascending", "descending", "by-name"] {
         for result in ["page", "total"] {
             for code in [1, 10, 11, 20, 21, 30] {
@@ -65,7 +65,7 @@ fn no_neighbour_is_removed(meddle: fn(&mut World, u64, u64)) {
                     let behaviour = format!("max-limit=10,order={order},result={result}");
                     let mut world = World::codes(30, &behaviour);
                     world.backup();
-                    meddle(&mut world, after, code);
+                    before_each_request(&mut world, after, code);
                     let found = world.backup().snapshot;
                     let shown = codes(&world, found.number);
                     let stay = (1..=30).filter(|id| *id != code.cast_signed());
@@ -78,7 +78,7 @@ fn no_neighbour_is_removed(meddle: fn(&mut World, u64, u64)) {
 }
 
 #[test]
-fn a_first_backup_never_calls_a_list_complete_from_which_a_record_slipped_away() {
+fn a_first_backup_that_missed_a_record_is_not_complete() {
     for envelope in ["full", "no-perpage", "no-maxpage", "no-currentpage", "records-only"] {
         for result in ["page", "total"] {
             for code in [1, 10, 11, 15, 21, 40] {
@@ -100,7 +100,7 @@ fn a_first_backup_never_calls_a_list_complete_from_which_a_record_slipped_away()
 }
 
 #[test]
-fn a_list_without_total_needs_a_second_listing_before_anything_is_removed() {
+fn a_list_without_a_total_is_read_twice_before_records_are_removed() {
     for (behaviour, more) in [("result=absent", &["1000/1"][..]), ("result=total", &[])] {
         let mut world = World::codes(5, &format!("{behaviour},envelope=no-maxpage"));
         world.backup();
@@ -113,7 +113,7 @@ fn a_list_without_total_needs_a_second_listing_before_anything_is_removed() {
 }
 
 #[test]
-fn a_list_that_does_not_tell_its_page_size_is_read_to_its_end() {
+fn a_list_without_a_reported_page_size_is_read_completely() {
     for beyond in ["empty", "clamp", "repeat"] {
         for number in [1, 9, 10, 11, 20, 25] {
             let behaviour = format!("envelope=records-only,max-limit=10,beyond-last={beyond}");
@@ -126,10 +126,10 @@ fn a_list_that_does_not_tell_its_page_size_is_read_to_its_end() {
 }
 
 #[test]
-fn a_list_that_never_holds_still_is_drifted_and_loses_nothing() {
+fn a_list_that_always_changes_is_drifted_and_loses_no_record() {
     let mut world = World::codes(30, "max-limit=10,result=total");
     world.backup();
-    world.meddle(|store, _| {
+    world.before_each_request(|store, _| {
         store.qr_codes.add(QrCode::default());
     });
     let found = world.backup().snapshot;
@@ -140,7 +140,7 @@ fn a_list_that_never_holds_still_is_drifted_and_loses_nothing() {
 }
 
 #[test]
-fn a_list_that_moved_once_is_read_again_and_complete() {
+fn a_list_that_changed_once_is_read_again_and_complete() {
     let mut world = World::codes(30, "max-limit=10,result=total");
     delete_after_pages(&mut world, 1, 2);
     let found = world.backup().snapshot;
@@ -158,7 +158,7 @@ fn a_smaller_page_size_is_learned_and_remembered() {
 }
 
 #[test]
-fn a_page_that_breaks_the_service_is_read_in_smaller_ones_from_the_same_place() {
+fn a_failing_page_is_read_as_smaller_pages_from_the_same_offset() {
     let mut world = World::codes(2500, "result=total");
     world.set_faults("server-error@/api/qr?limit=1000&page=2", 0);
     let found = world.backup().snapshot;
@@ -169,7 +169,7 @@ fn a_page_that_breaks_the_service_is_read_in_smaller_ones_from_the_same_place() 
 }
 
 #[test]
-fn smaller_pages_do_not_look_like_the_end_of_a_list_that_tells_nothing() {
+fn smaller_pages_do_not_end_a_list_without_totals() {
     let mut world = World::codes(120, "envelope=records-only,max-limit=25");
     world.backup();
     world.set_faults("server-error@/api/qr?limit=1000&page=3", 0);
@@ -179,7 +179,7 @@ fn smaller_pages_do_not_look_like_the_end_of_a_list_that_tells_nothing() {
 }
 
 #[test]
-fn a_size_that_did_not_work_either_is_not_learned() {
+fn a_page_size_that_failed_too_is_not_learned() {
     let mut world = World::codes(20, "");
     world.set_faults("reset@/api/qr", 0);
     assert_eq!(world.backup().snapshot.status, SnapshotStatus::Partial);
@@ -190,7 +190,7 @@ fn a_size_that_did_not_work_either_is_not_learned() {
 }
 
 #[test]
-fn a_removed_channel_takes_its_items_along() {
+fn the_items_of_a_removed_channel_are_removed() {
     let mut world = World::with_sample_account();
     let first = world.backup().snapshot.number;
     let of = |world: &World, snapshot, channel| {
@@ -208,11 +208,11 @@ fn a_removed_channel_takes_its_items_along() {
 }
 
 #[test]
-fn a_channel_that_goes_between_list_and_items_makes_the_items_drifted() {
+fn a_channel_deleted_before_its_items_are_read_makes_the_items_drifted() {
     let mut world = World::with_sample_account();
     world.backup();
     let before = world.shown(SnapshotId(1))[&Resource::ChannelItems].clone();
-    world.meddle(|store, nth| {
+    world.before_each_request(|store, nth| {
         if nth == 5 {
             store.channels.remove(1);
         }
@@ -223,7 +223,7 @@ fn a_channel_that_goes_between_list_and_items_makes_the_items_drifted() {
 }
 
 #[test]
-fn a_record_that_changed_and_then_went_within_one_crawl_counts_as_removed() {
+fn a_record_changed_and_removed_within_one_crawl_counts_as_removed() {
     let mut world = World::of(Store::default(), "max-limit=2,result=total,campaign-list=name");
     world.change(|store| {
         for n in 0..6 {
@@ -232,7 +232,7 @@ fn a_record_that_changed_and_then_went_within_one_crawl_counts_as_removed() {
     });
     world.backup();
     world.change(|store| store.campaigns.get_mut(1).unwrap().name = "renamed".to_owned());
-    world.meddle(|store, nth| {
+    world.before_each_request(|store, nth| {
         if nth == 4 {
             store.campaigns.remove(1);
         }
@@ -243,7 +243,7 @@ fn a_record_that_changed_and_then_went_within_one_crawl_counts_as_removed() {
 }
 
 #[test]
-fn a_record_that_changed_and_changed_back_within_one_crawl_did_not_change() {
+fn a_change_reverted_within_one_crawl_is_not_counted() {
     let mut world = World::of(Store::default(), "max-limit=2,result=total,campaign-list=name");
     let name = |store: &mut Store, name: &str| {
         name.clone_into(&mut store.campaigns.get_mut(1).unwrap().name);
@@ -255,7 +255,7 @@ fn a_record_that_changed_and_changed_back_within_one_crawl_did_not_change() {
     });
     world.backup();
     world.change(|store| name(store, "for a moment"));
-    world.meddle(move |store, nth| {
+    world.before_each_request(move |store, nth| {
         if nth == 4 {
             name(store, "c0");
             store.campaigns.remove(6);

@@ -48,7 +48,7 @@ pub fn overlap(source: &Store, target: &mut Store, rng: &mut fastrand::Rng) {
 }
 
 /// Gives records of the source names that differ only in case.
-pub fn twins(store: &mut Store, rng: &mut fastrand::Rng) {
+pub fn add_case_duplicates(store: &mut Store, rng: &mut fastrand::Rng) {
     let mut some = rng.fork();
     let twin =
         |name: &str| Some(name.to_uppercase()).filter(|it| it != name && fold(it) == fold(name));
@@ -77,7 +77,7 @@ pub fn names<'s>(all: impl Iterator<Item = &'s str>) -> BTreeMap<String, usize> 
 }
 
 /// A migrated account, its target, and what is known of both.
-pub struct Arrival<'a> {
+pub struct MigrationCheck<'a> {
     pub old: &'a Store,
     pub new: &'a Store,
     /// The target before the first migration.
@@ -87,7 +87,7 @@ pub struct Arrival<'a> {
     pub known: &'a AccountMemory,
 }
 
-impl Arrival<'_> {
+impl MigrationCheck<'_> {
     /// Asserts that everything that can be migrated is there once, and nothing was deleted.
     #[track_caller]
     pub fn check(&self) {
@@ -121,13 +121,13 @@ impl Arrival<'_> {
         }
         self.codes();
         self.channels();
-        self.nothing_went();
+        self.assert_none_removed();
     }
 
     fn codes(&self) {
         let (old, new) = (self.old, self.new);
         for (id, row) in old.qr_codes.iter() {
-            let Some((kind, data)) = self.moves_as(id, row) else { continue };
+            let Some((kind, data)) = self.migrated_form(id, row) else { continue };
             let holds = |it: &QrCode| it.content.kind == kind && it.content.data == data;
             let there = new.qr_codes.iter().filter(|(_, it)| holds(it)).count();
             assert!(there >= 1, "code {id} {data:?}");
@@ -135,7 +135,7 @@ impl Arrival<'_> {
     }
 
     /// The code as it is migrated; `None` if it is not.
-    fn moves_as(
+    fn migrated_form(
         &self,
         id: u64,
         row: &QrCode,
@@ -177,7 +177,9 @@ impl Arrival<'_> {
                     }
                     "qr" => {
                         let code = old.qr_codes.get(item.id).unwrap();
-                        let Some((kind, data)) = self.moves_as(item.id, code) else { continue };
+                        let Some((kind, data)) = self.migrated_form(item.id, code) else {
+                            continue;
+                        };
                         let is = |it: &Item| {
                             let code = new.qr_codes.get(it.id).filter(|_| it.kind == "qr");
                             code.is_some_and(|code| {
@@ -198,7 +200,7 @@ impl Arrival<'_> {
     }
 
     /// Asserts that the target's records still exist.
-    fn nothing_went(&self) {
+    fn assert_none_removed(&self) {
         let all = |store: &Store| {
             let ids = [
                 store.campaigns.iter().map(|(id, _)| id).collect::<Vec<_>>(),

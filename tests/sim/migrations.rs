@@ -26,23 +26,23 @@ use super::world::World;
 use crate::sim::account_view::fold;
 use crate::sim::expected_account::{rows, times};
 use crate::sim::invariants;
-use crate::sim::migration_check::{Arrival, names, overlap, twins};
-use crate::sim::seed_runner::live_all;
-use crate::sim::seeded_choices::{Hazards, few};
+use crate::sim::migration_check::{MigrationCheck, add_case_duplicates, names, overlap};
+use crate::sim::seed_runner::run_seeds;
+use crate::sim::seeded_choices::{Disturbances, few};
 
 /// Number of seeds that `cargo test` runs.
 const SEEDS: u64 = 60;
 
 #[test]
-fn a_migration_arrives_once_and_a_second_one_has_no_steps() {
-    live_all(SEEDS, live);
+fn a_migration_creates_each_record_once_and_a_second_one_is_empty() {
+    run_seeds(SEEDS, simulate);
 }
 
 const OLD: &str = "http://old";
 const NEW: &str = "http://new";
 
 /// Things that a target refuses until a person changes it.
-const HURDLES: [&str; 6] = [
+const REFUSALS: [&str; 6] = [
     "cap-campaigns=2",
     "cap-channels=2",
     "cap-qr=2",
@@ -52,11 +52,11 @@ const HURDLES: [&str; 6] = [
 ];
 
 /// Two accounts, and the migrations from one to the other.
-struct Move {
+struct Simulation {
     old: World,
     new: World,
-    /// The hazards of both.
-    hazards: [Hazards; 2],
+    /// The disturbances of both.
+    disturbances: [Disturbances; 2],
     rng: fastrand::Rng,
     seed: u64,
     options: migrate::MigrateOptions,
@@ -69,11 +69,11 @@ struct Move {
 }
 
 #[allow(clippy::print_stdout)]
-fn live(seed: u64) {
+fn simulate(seed: u64) {
     println!("LINKVAULT_SIM_SEED={seed}");
-    let mut this = Move::draw(seed);
+    let mut this = Simulation::draw(seed);
     this.moves(None);
-    this.arrived();
+    this.assert_migrated();
     if this.rng.u8(..3) == 0 {
         this.changes();
     }
@@ -81,12 +81,12 @@ fn live(seed: u64) {
     assert!(read(&this.old), "the source was written to");
     assert!(this.old.wrote.lock().unwrap().is_empty(), "the source has changed");
     for world in [&this.old, &this.new] {
-        world.keeps_its_secrets();
+        world.assert_no_secret_leaks();
         invariants::is_sound(&mut world.open());
     }
 }
 
-impl Move {
+impl Simulation {
     #[allow(clippy::print_stdout)]
     fn draw(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -95,22 +95,22 @@ impl Move {
             0 => format!("not-offered={}", rng.choice(unoffered).unwrap()),
             _ => String::new(),
         };
-        let (mut old, old_behaviour, old_hazards) = world(&mut rng, seed, &more);
-        let hurdle = if rng.u8(..4) == 0 { rng.choice(HURDLES).unwrap() } else { "" };
-        let (mut new, new_behaviour, new_hazards) = world(&mut rng, seed + 1_000_000, "");
+        let (mut old, old_behaviour, old_disturbances) = world(&mut rng, seed, &more);
+        let refusal = if rng.u8(..4) == 0 { rng.choice(REFUSALS).unwrap() } else { "" };
+        let (mut new, new_behaviour, new_disturbances) = world(&mut rng, seed + 1_000_000, "");
         for cap in ["cap-channels", "cap-qr"] {
             new.service().behaviour_mut().set(cap, "none").unwrap();
         }
-        new.service().behaviour_mut().apply(hurdle).unwrap();
+        new.service().behaviour_mut().apply(refusal).unwrap();
         println!(
-            "from {old_behaviour}\nto {new_behaviour} {hurdle}\n{old_hazards:?} {new_hazards:?}"
+            "from {old_behaviour}\nto {new_behaviour} {refusal}\n{old_disturbances:?} {new_disturbances:?}"
         );
         old.only_read = true;
-        (old.options, new.options) = (look(OLD, &[]), look(NEW, &[]));
+        (old.options, new.options) = (crawl_options(OLD, &[]), crawl_options(NEW, &[]));
         new.clock = old.clock.clone();
         let source = old.service().store().clone();
         new.change(|store| overlap(&source, store, &mut rng));
-        old.change(|store| twins(store, &mut rng));
+        old.change(|store| add_case_duplicates(store, &mut rng));
         for world in [&old, &new] {
             world.service().clear_log();
             world.wrote.lock().unwrap().clear();
@@ -129,8 +129,8 @@ impl Move {
             ..migrate::MigrateOptions::default()
         };
         let at_first = new.service().store().clone();
-        let (hazards, created) = ([old_hazards, new_hazards], Vec::new());
-        Self { old, new, hazards, rng, seed, options, at_first, created, moved: 0 }
+        let (disturbances, created) = ([old_disturbances, new_disturbances], Vec::new());
+        Self { old, new, disturbances, rng, seed, options, at_first, created, moved: 0 }
     }
 
     /// Reads the source like `linkvault migrate`, until it is complete.
@@ -139,12 +139,12 @@ impl Move {
         for start in 0..40 {
             if start == 20 {
                 self.old.set_faults("", 0);
-                self.old.stranger = None;
+                self.old.other_account = None;
             }
             if troubled && self.rng.u8(..6) == 0 {
                 self.old.dies_after = Some(self.rng.u64(1..30));
             }
-            self.old.options = look(OLD, &which);
+            self.old.options = crawl_options(OLD, &which);
             let seen = self.old.start();
             self.old.dies_after = None;
             last = Some(format!("{seen:?}"));
@@ -173,9 +173,9 @@ impl Move {
         for start in 0..40 {
             if start == 20 {
                 self.new.set_faults("", 0);
-                self.new.stranger = None;
+                self.new.other_account = None;
             }
-            self.new.options = look(NEW, which);
+            self.new.options = crawl_options(NEW, which);
             let scope = self.new.options.scope.clone();
             let seen = self.new.start();
             last = Some(format!("{seen:?}"));
@@ -212,7 +212,7 @@ impl Move {
     fn moves(&mut self, expected: Option<&[(Resource, &'static str)]>) {
         for nth in self.moved.. {
             assert!(nth < self.moved + 5, "it never comes to an end");
-            let troubled = nth < self.moved + 3 && self.trouble(nth);
+            let troubled = nth < self.moved + 3 && self.draw_faults(nth);
             let (moving, snapshot) = self.plan(true);
             if let Some(expected) = expected.filter(|_| nth == self.moved) {
                 let of = |it: &PlanStep| (it.resource, it.verb.name());
@@ -221,17 +221,17 @@ impl Move {
                 assert_eq!(found, expected, "{:#?}", moving.plan.steps);
             }
             let undone = self.run(&moving, snapshot, nth);
-            self.calm();
+            self.stop_faults();
             if undone.is_empty() {
                 self.moved = nth + 1;
-                return self.is_settled(&moving);
+                return self.assert_settled(&moving);
             }
             let behaviour = self.new.service().behaviour().to_string();
-            let hurdle = HURDLES.iter().any(|it| behaviour.contains(it));
+            let refusal = REFUSALS.iter().any(|it| behaviour.contains(it));
             // If a service keeps failing, some steps remain for the next migration.
-            assert!(hurdle || troubled, "{undone:#?} by {behaviour}");
-            for hurdle in HURDLES {
-                let (name, _) = hurdle.split_once('=').unwrap();
+            assert!(refusal || troubled, "{undone:#?} by {behaviour}");
+            for refusal in REFUSALS {
+                let (name, _) = refusal.split_once('=').unwrap();
                 let free = if name == "dns" { "pointed" } else { "none" };
                 self.new.service().behaviour_mut().set(name, free).unwrap();
             }
@@ -240,7 +240,7 @@ impl Move {
 
     /// Asserts that another plan has no steps, and the same unsupported changes.
     #[track_caller]
-    fn is_settled(&mut self, moving: &MigrationPlan) {
+    fn assert_settled(&mut self, moving: &MigrationPlan) {
         let (again, _) = self.plan(false);
         assert_eq!(again.plan.steps, [], "planned again");
         assert_eq!(again.plan.unsupported, moving.plan.unsupported, "planned again");
@@ -256,10 +256,12 @@ impl Move {
 
     /// Draws faults for both; returns whether the target has any.
     #[allow(clippy::print_stdout)]
-    fn trouble(&mut self, nth: u64) -> bool {
+    fn draw_faults(&mut self, nth: u64) -> bool {
         let mut any = false;
-        for (world, hazards) in [&mut self.old, &mut self.new].into_iter().zip(&self.hazards) {
-            hazards.let_strangers_in(world);
+        for (world, disturbances) in
+            [&mut self.old, &mut self.new].into_iter().zip(&self.disturbances)
+        {
+            disturbances.allow_other_account(world);
             let one = |rng: &mut fastrand::Rng| {
                 let chance = format!("{:.3}", rng.f64().powi(2) * 0.35);
                 rng.choice(FAULTS).unwrap().replace("{}", &chance)
@@ -272,10 +274,10 @@ impl Move {
         any
     }
 
-    fn calm(&mut self) {
+    fn stop_faults(&mut self) {
         for world in [&mut self.old, &mut self.new] {
             world.set_faults("", 0);
-            world.stranger = None;
+            world.other_account = None;
             world.dies_after = None;
         }
     }
@@ -296,13 +298,13 @@ impl Move {
             snapshot_before: self.rng.bool().then_some(snapshot),
             ..ApplyOptions::default()
         };
-        let mut outcome = self.through(moving, &options);
-        self.nothing_twice();
+        let mut outcome = self.apply_until_finished(moving, &options);
+        self.assert_no_duplicates();
         while outcome.unknown > 0 {
-            outcome = self.decided(&outcome, &options);
+            outcome = self.retry_unknown_steps(&outcome, &options);
         }
         assert_eq!(outcome.not_sent, 0, "{outcome:?}");
-        self.nothing_twice();
+        self.assert_no_duplicates();
         let journal = rows(&self.new.open());
         invariants::is_sound(&mut self.new.open());
         // A success response without an id is accepted: `huge-numbers` also sends it for creates
@@ -333,7 +335,11 @@ impl Move {
     }
 
     /// Applies a plan, and resumes the run until it is finished.
-    fn through(&mut self, moving: &MigrationPlan, options: &ApplyOptions) -> RunReport {
+    fn apply_until_finished(
+        &mut self,
+        moving: &MigrationPlan,
+        options: &ApplyOptions,
+    ) -> RunReport {
         let mut deaths: Vec<_> = if self.rng.u8(..3) == 0 {
             (0..self.rng.u8(1..5)).map(|_| 1 + few(&mut self.rng, 60)).collect()
         } else {
@@ -344,7 +350,7 @@ impl Move {
             self.new.dies_after = deaths.pop();
             if start == 20 {
                 self.new.set_faults("", 0);
-                self.new.stranger = None;
+                self.new.other_account = None;
             }
             let open = self.new.open().unfinished_run().unwrap();
             let outcome = match open.map(|run| run.number) {
@@ -355,13 +361,13 @@ impl Move {
                 Ok(outcome) => return outcome,
                 // The process was killed after the run was finished.
                 Err(ApplyError::Used(run)) => {
-                    self.new.stranger = None;
+                    self.new.other_account = None;
                     return self.new.resume(run, options).unwrap();
                 }
                 Err(error @ (ApplyError::Stale(_) | ApplyError::Step { .. })) => panic!("{error}"),
                 Err(error) => last = Some(error),
             }
-            self.nothing_twice();
+            self.assert_no_duplicates();
             self.new.pass(Duration::from_secs(90));
         }
         panic!("the run never ends: {last:?}")
@@ -380,8 +386,8 @@ impl Move {
     }
 
     /// Decides to repeat steps with a lost response whose effect no list shows.
-    fn decided(&mut self, outcome: &RunReport, options: &ApplyOptions) -> RunReport {
-        self.calm();
+    fn retry_unknown_steps(&mut self, outcome: &RunReport, options: &ApplyOptions) -> RunReport {
+        self.stop_faults();
         let mut vault = self.new.open();
         for row in vault.steps(outcome.run).unwrap() {
             let step: PlanStep = serde_json::from_str(&row.spec).unwrap();
@@ -399,7 +405,7 @@ impl Move {
     }
 
     #[track_caller]
-    fn nothing_twice(&self) {
+    fn assert_no_duplicates(&self) {
         let service = self.new.service();
         for step in &self.created {
             let text = |name| step.request.body.as_ref().and_then(|body| body.get(name)?.as_str());
@@ -433,27 +439,27 @@ impl Move {
 }
 
 /// The options of the crawl at the start of a migration.
-fn look(service: &str, which: &[Resource]) -> crawl::CrawlOptions {
+fn crawl_options(service: &str, which: &[Resource]) -> crawl::CrawlOptions {
     let options = crawl::CrawlOptions::new(service).only(which);
     // The accounts had another address before.
     crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, service_moved: true, ..options }
 }
 
-impl Move {
+impl Simulation {
     /// Compares the two stores, by code independent of the planner.
     #[track_caller]
-    fn arrived(&self) {
+    fn assert_migrated(&self) {
         let (old, new) = (self.old.service().store().clone(), self.new.service().store().clone());
         let known = &account_memory(&self.old.open()).unwrap();
         let (at_first, options) = (&self.at_first, &self.options);
-        Arrival { old: &old, new: &new, at_first, options, known }.check();
+        MigrationCheck { old: &old, new: &new, at_first, options, known }.check();
     }
 
     /// Asserts that later changes of the source are migrated, and nothing else.
     fn changes(&mut self) {
         let wanted = self.change_the_source();
         self.moves(Some(&wanted));
-        self.arrived();
+        self.assert_migrated();
     }
 
     /// Changes some records of the source; returns the steps that migrate them.

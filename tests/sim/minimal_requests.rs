@@ -7,7 +7,7 @@ use linkvault::sandbox::behaviour::{BeyondLast, Envelope, ResultIs};
 use super::world::World;
 
 /// The page size of the first request.
-const ASKED: u64 = 1000;
+const FIRST_PAGE_SIZE: u64 = 1000;
 
 /// For a service without other users, of which nothing was deleted; without statistics.
 pub fn requests(world: &World) -> u64 {
@@ -23,7 +23,7 @@ pub fn requests(world: &World) -> u64 {
         (Resource::SplashPages, "splash", store.splash.len()),
     ];
     let list = |resource, records: usize| {
-        let asked = vault.learned_page_size(resource).unwrap().unwrap_or(ASKED);
+        let asked = vault.learned_page_size(resource).unwrap().unwrap_or(FIRST_PAGE_SIZE);
         list(behaviour, asked, records as u64)
     };
     let mut least = 1;

@@ -10,7 +10,7 @@ use linkvault::vault::Vault;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::secrets::unechoed;
+use super::secrets::without_echoes;
 
 /// Records by resource and key, each as the service's text.
 pub type Content = BTreeMap<Resource, BTreeMap<RecordKey, String>>;
@@ -69,7 +69,7 @@ pub fn shown(vault: &mut Vault, number: SnapshotId) -> Content {
         Resource,
         &BTreeMap<RecordKey, linkvault::model::Record<'static>>,
     )| {
-        let texts = records.iter().map(|(key, record)| (key.clone(), unechoed(&record.raw)));
+        let texts = records.iter().map(|(key, record)| (key.clone(), without_echoes(&record.raw)));
         (resource, texts.collect())
     };
     state.iter().map(of).collect()
@@ -108,7 +108,7 @@ pub fn texts(body: &[u8]) -> Vec<String> {
 /// A record's text without what may differ between two readings of the same record: the key of a
 /// campaign's name, which depends on its place on the page, and the scans, which are returned
 /// separately.
-pub fn settled(resource: Resource, raw: &str) -> (String, Option<u64>) {
+pub fn comparable(resource: Resource, raw: &str) -> (String, Option<u64>) {
     match resource {
         Resource::Campaigns => (raw.replacen("\"domain\":", "\"name\":", 1), None),
         Resource::QrCodes => {

@@ -14,12 +14,12 @@ use crate::sim::unknown_outcomes::{UPDATE, create, journal, options, update, wor
 
 /// Another account responds to the URL by now, with a record of the name in the lost create.
 #[test]
-fn a_lost_create_adopts_nothing_of_another_account() {
+fn a_lost_create_adopts_no_record_of_another_account() {
     let mut world = world("");
     let mut plan = Plan::default();
     create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
     world.set_faults("lost-request@POST /api/campaign/add#1", 1);
-    world.meddle(|store, nth| {
+    world.before_each_request(|store, nth| {
         if nth == 4 {
             store.account.id = 99;
             store.add_campaign("One", None, false);
@@ -33,13 +33,13 @@ fn a_lost_create_adopts_nothing_of_another_account() {
 
 /// A response after more than a minute counts as a wait.
 #[test]
-fn after_a_long_wait_the_account_is_proven_before_the_next_write() {
+fn the_account_is_checked_after_a_long_wait_before_the_next_write() {
     let mut world = world("");
     let mut plan = Plan::default();
     update(&world, &mut plan, json!({"description": "ours"}));
     create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
     world.set_faults(&format!("slow-body:90s@{UPDATE}#1"), 1);
-    world.meddle(|store, nth| {
+    world.before_each_request(|store, nth| {
         if nth == 4 {
             store.account.id = 99;
         }
@@ -51,7 +51,7 @@ fn after_a_long_wait_the_account_is_proven_before_the_next_write() {
 
 /// A wait for the rate limit takes a minute, less the time of the requests in the window.
 #[test]
-fn after_each_wait_for_the_limit_the_account_is_proven_before_the_next_write() {
+fn the_account_is_checked_after_each_rate_limit_wait_before_the_next_write() {
     for (limit, reserve, latency) in
         [(10, 0, 1), (10, 0, 900), (30, 5, 80), (2, 0, 80), (30, 29, 80)]
     {
@@ -64,7 +64,7 @@ fn after_each_wait_for_the_limit_the_account_is_proven_before_the_next_write() {
         }
         let clock = Arc::clone(&world.clock);
         let (began, mut switched) = (clock.monotonic(), false);
-        world.meddle(move |store, _| {
+        world.before_each_request(move |store, _| {
             // During the second wait.
             if clock.monotonic() - began > Duration::from_secs(100) && !switched {
                 switched = true;
@@ -81,7 +81,7 @@ fn after_each_wait_for_the_limit_the_account_is_proven_before_the_next_write() {
 
 /// A new connection may lead to another service.
 #[test]
-fn after_a_write_without_a_connection_the_account_is_proven_before_the_next_write() {
+fn the_account_is_checked_after_a_connection_failure_before_the_next_write() {
     for fault in ["lost-request", "lost-reply", "no-connection", "reset"] {
         for path in [UPDATE, "POST /api/campaign/add"] {
             let mut world = world("");
@@ -92,9 +92,9 @@ fn after_a_write_without_a_connection_the_account_is_proven_before_the_next_writ
             world.set_faults(&format!("{fault}@{path}#1"), 1);
             let failed = if path == UPDATE { 4 } else { 5 };
             world.requested_paths();
-            let overheard = Arc::clone(&world.overheard);
-            world.meddle(move |store, _| {
-                if overheard.lock().unwrap().paths.len() > failed {
+            let traffic = Arc::clone(&world.traffic);
+            world.before_each_request(move |store, _| {
+                if traffic.lock().unwrap().paths.len() > failed {
                     store.account.id = 99;
                 }
             });

@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::sim::account_view::fold;
 
 /// The files that can be edited, except for the account's own.
-pub const SHEETS: [Resource; 6] = [
+pub const EDITABLE: [Resource; 6] = [
     Resource::Domains,
     Resource::Campaigns,
     Resource::Channels,
@@ -36,7 +36,7 @@ struct Row {
 }
 
 /// Edited files.
-pub struct Edited {
+pub struct EditedFiles {
     /// The expected account.
     pub goal: Store,
     /// Number of requested changes that the API does not support.
@@ -48,7 +48,7 @@ pub struct Edited {
 
 /// The kinds of edits that may be drawn.
 #[derive(Debug, Clone, Copy)]
-pub struct May {
+pub struct AllowedEdits {
     /// Create QR codes.
     pub codes: bool,
     /// Remove rows, so that their records are deleted.
@@ -74,11 +74,11 @@ fn set_url(row: &mut Row, resource: Resource, name: &str, url: &str) {
     row.edited = true;
 }
 
-impl Edited {
+impl EditedFiles {
     /// The exported files, without edits.
     pub fn unedited(store: &Store, state: &State, memory: &AccountMemory) -> Self {
         let mut rows = BTreeMap::new();
-        for resource in SHEETS.into_iter().chain([Resource::Account]) {
+        for resource in EDITABLE.into_iter().chain([Resource::Account]) {
             let records = state.get(resource).unwrap().values();
             let row = |record: &Record<'static>| Row {
                 values: record.values.clone(),
@@ -91,7 +91,7 @@ impl Edited {
     }
 
     /// Draws some edits.
-    pub fn draw(&mut self, rng: &mut Rng, may: May) {
+    pub fn draw(&mut self, rng: &mut Rng, may: AllowedEdits) {
         // Two runs of one history must not create the same names.
         self.next = rng.u64(1_000..1_000_000_000);
         if may.delete {
@@ -166,7 +166,7 @@ impl Edited {
         }
     }
 
-    fn domains(&mut self, rng: &mut Rng, may: May) {
+    fn domains(&mut self, rng: &mut Rng, may: AllowedEdits) {
         use Resource::Domains;
         for nth in 0..self.rows[&Domains].len() {
             let number = self.number();
@@ -199,7 +199,7 @@ impl Edited {
         }
     }
 
-    fn campaigns(&mut self, rng: &mut Rng, may: May) {
+    fn campaigns(&mut self, rng: &mut Rng, may: AllowedEdits) {
         use Resource::Campaigns;
         let (name_at, public_at) = (at(Campaigns, "name"), at(Campaigns, "public"));
         let mut order: Vec<_> = (0..self.rows[&Campaigns].len()).collect();
@@ -306,7 +306,7 @@ impl Edited {
         }
     }
 
-    fn codes(&mut self, rng: &mut Rng, may: May) {
+    fn codes(&mut self, rng: &mut Rng, may: AllowedEdits) {
         use Resource::QrCodes;
         for nth in 0..self.rows[&QrCodes].len() {
             let number = self.number();
@@ -350,7 +350,7 @@ impl Edited {
         }
     }
 
-    fn pixels(&mut self, rng: &mut Rng, may: May) {
+    fn pixels(&mut self, rng: &mut Rng, may: AllowedEdits) {
         use Resource::Pixels;
         let name = self.name(rng);
         if let Some(row) = self.of(Pixels).first_mut()
@@ -374,7 +374,7 @@ impl Edited {
         }
     }
 
-    fn items(&mut self, rng: &mut Rng, may: May) {
+    fn items(&mut self, rng: &mut Rng, may: AllowedEdits) {
         use Resource::ChannelItems;
         if may.impossible && may.delete && rng.u8(..6) == 0 && self.of(ChannelItems).len() > 1 {
             self.of(ChannelItems).pop();

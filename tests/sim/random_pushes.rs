@@ -19,19 +19,19 @@ use linkvault::sandbox::second_user::random_change;
 use linkvault::vault::journal::{JournalStep, RunCommand, StepState};
 use linkvault::vault::snapshot::ResourceOutcome as Read;
 
-use super::account::{Trouble, world};
+use super::account::{RunFaults, world};
 use super::secrets::tells;
 use super::world::World;
 use crate::sim::account_view::{
-    Lost, back, differences, found_by_name, keep_fields, known_then, lost, rename_rings,
-    renumbered, view,
+    Unrestorable, differences, found_by_name, keep_fields, rename_cycles, renumbered, restored,
+    sent_values_then, unrestorable, view,
 };
-use crate::sim::expected_account::{interfere, nothing_twice, rows, touched};
+use crate::sim::expected_account::{assert_no_duplicates, change_as_other_user, rows, touched};
 use crate::sim::invariants;
-use crate::sim::random_edits::{Edited, May};
-use crate::sim::reused_ids::{Did, Gone};
-use crate::sim::seed_runner::live_all;
-use crate::sim::seeded_choices::Hazards;
+use crate::sim::random_edits::{AllowedEdits, EditedFiles};
+use crate::sim::reused_ids::{DeletedRecords, RunChanges};
+use crate::sim::seed_runner::run_seeds;
+use crate::sim::seeded_choices::Disturbances;
 use crate::sim::sent_requests::{arrived, as_planned};
 
 /// Number of seeds that `cargo test` runs.
@@ -39,16 +39,16 @@ const SEEDS: u64 = 200;
 
 #[test]
 fn the_result_of_an_apply_is_its_plan_and_undo_reverts_it() {
-    live_all(SEEDS, live);
+    run_seeds(SEEDS, simulate);
 }
 
 #[test]
-fn exported_and_applied_unedited_is_an_empty_plan() {
+fn the_plan_of_an_unedited_export_is_empty() {
     for seed in 0..60 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut world = world(&mut rng, seed, "").0;
-        let (state, memory, _) = look(&mut world, &Resource::ALL);
-        let edited = Edited::unedited(world.service().store(), &state, &memory);
+        let (state, memory, _) = observe_account(&mut world, &Resource::ALL);
+        let edited = EditedFiles::unedited(world.service().store(), &state, &memory);
         for (base, whole) in
             [(None, false), (None, true), (Some(&state), false), (Some(&state), true)]
         {
@@ -72,7 +72,7 @@ const fn policy(delete: bool) -> Policy {
 }
 
 /// The account as the program observes it before it plans.
-fn look(world: &mut World, which: &[Resource]) -> (State, AccountMemory, SnapshotId) {
+fn observe_account(world: &mut World, which: &[Resource]) -> (State, AccountMemory, SnapshotId) {
     let options = crawl::CrawlOptions::new("http://sandbox").only(which);
     let options = crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, ..options };
     let mut vault = world.open();
@@ -89,7 +89,7 @@ fn look(world: &mut World, which: &[Resource]) -> (State, AccountMemory, Snapsho
 }
 
 /// The desired state, as a command reads it.
-struct Wish {
+struct Desired {
     desired: DesiredState,
     base: Option<State>,
     policy: Policy,
@@ -99,9 +99,10 @@ struct Wish {
     fits: Box<dyn Fn(&Plan)>,
 }
 
-impl Wish {
+impl Desired {
     fn plan(&self, world: &mut World) -> Result<(Plan, SnapshotId), PlanProblems> {
-        let (state, memory, number) = look(world, &needed_resources(&self.desired, &self.policy));
+        let (state, memory, number) =
+            observe_account(world, &needed_resources(&self.desired, &self.policy));
         let current = CurrentState { state: &state, memory: &memory };
         let mut desired = self.desired.clone();
         if let Some(since) = self.since {
@@ -114,21 +115,21 @@ impl Wish {
 }
 
 /// One account, and the changes applied to it.
-struct Life {
+struct Simulation {
     world: World,
     rng: fastrand::Rng,
     seed: u64,
     /// Names are case-insensitive.
     folds: bool,
-    hazards: Hazards,
-    gone: Gone,
+    disturbances: Disturbances,
+    gone: DeletedRecords,
     runs: u64,
     /// A run needs a decision by a person before anything else.
     waits: bool,
 }
 
 /// The result of applying a desired state.
-struct Pushed {
+struct Applied {
     outcome: RunReport,
     before: Store,
     /// Every requested change was made, and no other user interfered.
@@ -137,22 +138,23 @@ struct Pushed {
 }
 
 #[allow(clippy::print_stdout)]
-fn live(seed: u64) {
+fn simulate(seed: u64) {
     println!("LINKVAULT_SIM_SEED={seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
-    let (world, behaviour, hazards) = world(&mut rng, seed, "");
-    println!("{behaviour} {hazards:?}");
+    let (world, behaviour, disturbances) = world(&mut rng, seed, "");
+    println!("{behaviour} {disturbances:?}");
     let folds = behaviour.contains("names=lowered");
-    let gone = Gone::default();
-    let mut life = Life { world, rng, seed, folds, hazards, gone, runs: 0, waits: false };
-    life.live();
-    life.world.keeps_its_secrets();
+    let gone = DeletedRecords::default();
+    let mut life =
+        Simulation { world, rng, seed, folds, disturbances, gone, runs: 0, waits: false };
+    life.simulate();
+    life.world.assert_no_secret_leaks();
 }
 
-impl Life {
-    fn live(&mut self) {
+impl Simulation {
+    fn simulate(&mut self) {
         let restores = self.rng.u8(..3) == 0;
-        let first = restores.then(|| look(&mut self.world, &Resource::ALL));
+        let first = restores.then(|| observe_account(&mut self.world, &Resource::ALL));
         let at_first = self.world.service().store().clone();
         let mut alone = true;
         for _ in 0..if self.rng.u8(..4) == 0 { 2 } else { 1 } {
@@ -168,34 +170,34 @@ impl Life {
 
     /// Edits an export, applies it, and maybe undoes it. Returns whether no other user interfered.
     fn edit(&mut self) -> bool {
-        let trouble = Trouble::draw(&mut self.rng);
-        let (state, memory, number) = look(&mut self.world, &Resource::ALL);
+        let run_faults = RunFaults::draw(&mut self.rng);
+        let (state, memory, number) = observe_account(&mut self.world, &Resource::ALL);
         let store = self.world.service().store().clone();
-        let mut edited = Edited::unedited(&store, &state, &memory);
+        let mut edited = EditedFiles::unedited(&store, &state, &memory);
         let whole = self.rng.bool();
         let delete = whole && self.rng.bool();
         let account = self.rng.u8(..4) == 0;
         // If two users create codes at the same time, it is unknown whose a code is.
-        let codes = trouble.is_alone();
-        let may = May { codes, delete, impossible: self.rng.u8(..3) == 0, account };
+        let codes = run_faults.is_alone();
+        let may = AllowedEdits { codes, delete, impossible: self.rng.u8(..3) == 0, account };
         edited.draw(&mut self.rng, may);
         let base = self.rng.bool() || whole;
         let desired = edited.desired(base.then_some(&state), whole, &mut self.rng);
         let on_conflict = self.rng.choice([OnConflict::Mine, OnConflict::Theirs]).unwrap();
         let policy = Policy { account, on_conflict, ..policy(delete) };
         let (base, since) = (base.then_some(state), base.then_some(number));
-        let wish = Wish { desired, base, policy, since, fits: Box::new(|_| ()) };
-        if !trouble.is_alone() {
+        let desired_state = Desired { desired, base, policy, since, fits: Box::new(|_| ()) };
+        if !run_faults.is_alone() {
             for _ in 0..self.rng.u8(..3) {
                 let rng = &mut self.rng;
                 self.world.change(|store| drop(random_change(store, rng)));
             }
         }
-        let Some(pushed) = self.push(&wish, &trouble, Some(edited.impossible)) else {
-            return trouble.is_alone();
+        let Some(pushed) = self.push(&desired_state, &run_faults, Some(edited.impossible)) else {
+            return run_faults.is_alone();
         };
         if pushed.clean {
-            self.is_as(&edited.goal, &[&pushed.before, &edited.goal], "after the push");
+            self.assert_equals(&edited.goal, &[&pushed.before, &edited.goal], "after the push");
         }
         let alone = pushed.alone;
         if alone && pushed.outcome.run > RunId(0) && self.rng.u8(..3) > 0 {
@@ -206,14 +208,14 @@ impl Life {
 
     /// Restores an older state.
     fn restore(&mut self, first: &State, number: SnapshotId, at_first: &Store, alone: bool) {
-        let mut trouble = Trouble::draw(&mut self.rng);
-        trouble.drift = 0.0;
+        let mut run_faults = RunFaults::draw(&mut self.rng);
+        run_faults.drift = 0.0;
         let before = self.world.service().store().clone();
         let delete = self.rng.bool();
         let mut desired = DesiredState::of_state(first, "an older snapshot");
         desired.resources.remove(&Resource::Account);
         let known = account_memory(&self.world.open()).unwrap();
-        let any_reused = self.gone.any_reused(at_first, &before);
+        let any_reused = self.gone.has_reused_id(at_first, &before);
         let ids = known.ids.clone();
         let (gone, then, now) = (std::mem::take(&mut self.gone), at_first.clone(), before.clone());
         // Ids of records lost in an earlier run are mapped to new records already.
@@ -221,21 +223,21 @@ impl Life {
         // A lost record is identified by its name.
         let (at_first, found) = &found_by_name(at_first, &before);
         // Values sent since are not part of the older state.
-        let sent = known_then(first, &before, &known.ids);
+        let sent = sent_values_then(first, &before, &known.ids);
         let mut content = BTreeMap::new();
         for ((_, key), fields) in sent.iter().filter(|((it, _), _)| *it == Resource::QrCodes) {
             content.insert(key.id().cast_unsigned(), fields.clone());
         }
         let known = AccountMemory { sent, ..known };
-        let lost = Lost {
+        let lost = Unrestorable {
             items: true,
             restores_content: false,
             deletes: delete,
             spares: true,
             content,
-            ..lost(&known)
+            ..unrestorable(&known)
         };
-        let mut goal = back(at_first, &before, &lost);
+        let mut goal = restored(at_first, &before, &lost);
         for ((_, old), new) in found.iter().filter(|((it, _), _)| *it == Resource::Campaigns) {
             let links = lost.links.get(old).into_iter().flatten();
             goal.campaigns.get_mut(*new).unwrap().members.extend(links);
@@ -243,11 +245,11 @@ impl Life {
         goal.account = before.account.clone();
         // Two edits can have exchanged names, which no order of updates can reverse. The plan lists
         // such records as not supported and leaves them unchanged.
-        let rings = rename_rings(&goal, &before);
+        let rings = rename_cycles(&goal, &before);
         keep_fields(&mut goal, &before, &rings);
         let fits = Box::new(move |plan: &Plan| {
             if alone {
-                gone.spares_others(plan, &then, &now, &ids);
+                gone.assert_spares_others(plan, &then, &now, &ids);
                 let told = |(resource, id): &(Resource, u64)| {
                     let key = id.to_string();
                     plan.unsupported.iter().any(|it| (it.resource, &it.key) == (*resource, &key))
@@ -255,17 +257,18 @@ impl Life {
                 assert!(any_reused || rings.iter().all(told), "{rings:?}");
             }
         });
-        let wish = Wish { desired, base: None, policy: policy(delete), since: Some(number), fits };
-        let Some(pushed) = self.push(&wish, &trouble, None) else { return };
+        let desired_state =
+            Desired { desired, base: None, policy: policy(delete), since: Some(number), fits };
+        let Some(pushed) = self.push(&desired_state, &run_faults, None) else { return };
         if pushed.clean && alone && !any_reused {
-            self.is_as(&goal, &[&before, &goal, at_first], "after the restore");
+            self.assert_equals(&goal, &[&before, &goal, at_first], "after the restore");
         }
     }
 
     /// Undoes the last run, like `linkvault undo`.
-    fn undo(&mut self, pushed: &Pushed) {
-        let mut trouble = Trouble::draw(&mut self.rng);
-        trouble.drift = 0.0;
+    fn undo(&mut self, pushed: &Applied) {
+        let mut run_faults = RunFaults::draw(&mut self.rng);
+        run_faults.drift = 0.0;
         let mut vault = self.world.open();
         let run = vault.run(pushed.outcome.run).unwrap();
         let way = undo_run(&mut vault, run.number).unwrap();
@@ -275,26 +278,27 @@ impl Life {
         let known = account_memory(&vault).unwrap();
         drop(vault);
         let now = self.world.service().store().clone();
-        let mut lost = Lost { items, restores_content: true, deletes: true, ..lost(&known) };
+        let mut lost =
+            Unrestorable { items, restores_content: true, deletes: true, ..unrestorable(&known) };
         // Only records deleted in this run are expected.
         lost.codes.retain(|id| pushed.before.qr_codes.get(*id).is_some());
-        let mut goal = back(&pushed.before, &now, &lost);
+        let mut goal = restored(&pushed.before, &now, &lost);
         self.keep_unknown(&mut goal, &now, run.number);
-        let did = Did::of(&self.world.open().steps(run.number).unwrap());
+        let did = RunChanges::of(&self.world.open().steps(run.number).unwrap());
         let (reused, then) = (did.reused(), pushed.before.clone());
-        let wish = Wish {
+        let desired_state = Desired {
             desired: way.desired,
             base,
             policy: Policy { account: true, ..policy(true) },
             since: run.before,
-            fits: Box::new(move |plan| did.is_taken_back_by(plan, &then)),
+            fits: Box::new(move |plan| did.assert_reverted_by(plan, &then)),
         };
-        let Some(undone) = self.push(&wish, &trouble, None) else { return };
+        let Some(undone) = self.push(&desired_state, &run_faults, None) else { return };
         // The response contained no id, and the list could not be read: the undo reports it.
         let unknown =
             |it: &UnsupportedChange| it.reason.contains("which record it was is not known");
         if undone.clean && !reused && !way.unsupported.iter().any(unknown) {
-            self.is_as(&goal, &[&pushed.before, &now, &goal], "after the undo");
+            self.assert_equals(&goal, &[&pushed.before, &now, &goal], "after the undo");
         }
     }
 
@@ -324,10 +328,10 @@ impl Life {
     }
 
     #[track_caller]
-    fn is_as(&self, goal: &Store, kept: &[&Store], when: &str) {
+    fn assert_equals(&self, goal: &Store, kept: &[&Store], when: &str) {
         let now = self.world.service().store().clone();
         let (mut kept, nothing) = (kept.to_vec(), Store::default());
-        kept.push(if self.hazards.reuses_ids { &nothing } else { &now });
+        kept.push(if self.disturbances.reuses_ids { &nothing } else { &now });
         let (wanted, found) = (view(goal, &kept, self.folds), view(&now, &kept, self.folds));
         let different = differences(&wanted, &found);
         assert!(different.is_empty(), "{when}:\n{different}");
@@ -338,30 +342,30 @@ impl Life {
     #[allow(clippy::print_stdout)]
     fn push(
         &mut self,
-        wish: &Wish,
-        trouble: &Trouble,
+        desired_state: &Desired,
+        run_faults: &RunFaults,
         impossible: Option<usize>,
-    ) -> Option<Pushed> {
+    ) -> Option<Applied> {
         let before = self.world.service().store().clone();
-        let (made, snapshot) = match wish.plan(&mut self.world) {
+        let (made, snapshot) = match desired_state.plan(&mut self.world) {
             Ok(planned) => planned,
-            Err(problems) if trouble.is_alone() => panic!("{problems}"),
+            Err(problems) if run_faults.is_alone() => panic!("{problems}"),
             Err(_) => return None,
         };
         assert!(!tells(serde_json::to_string(&made).unwrap().as_bytes()));
-        if let Some(impossible) = impossible.filter(|_| trouble.is_alone()) {
+        if let Some(impossible) = impossible.filter(|_| run_faults.is_alone()) {
             assert_eq!(made.unsupported.len(), impossible, "{:#?}", made.unsupported);
         }
         println!(
             "{} steps, {:?} drift {} deaths {:?}",
             made.steps.len(),
-            trouble.faults,
-            trouble.drift,
-            trouble.deaths
+            run_faults.faults,
+            run_faults.drift,
+            run_faults.deaths
         );
-        let alone = trouble.is_alone();
+        let alone = run_faults.is_alone();
         if made.steps.is_empty() {
-            return Some(Pushed { outcome: RunReport::default(), before, clean: alone, alone });
+            return Some(Applied { outcome: RunReport::default(), before, clean: alone, alone });
         }
         self.runs += 1;
         let options = ApplyOptions {
@@ -375,30 +379,31 @@ impl Life {
         let runs = self.world.open().runs().unwrap().len();
         self.world.service().clear_log();
         self.world.wrote.lock().unwrap().clear();
-        self.world.set_faults(&trouble.faults, self.seed + self.runs);
-        self.disturb(trouble.drift, &made);
-        self.hazards.let_strangers_in(&mut self.world);
-        let outcome = self.through(&made, &options, trouble);
+        self.world.set_faults(&run_faults.faults, self.seed + self.runs);
+        self.add_disturbances(run_faults.drift, &made);
+        self.disturbances.allow_other_account(&mut self.world);
+        let outcome = self.apply_until_finished(&made, &options, run_faults);
         self.world.set_faults("", 0);
-        self.world.meddler = None;
-        self.world.stranger = None;
+        self.world.before_request = None;
+        self.world.other_account = None;
         self.world.dies_after = None;
         invariants::is_sound(&mut self.world.open());
         let refused = self.world.service().totals().throttled - throttled;
-        assert!(refused == 0 || trouble.faults.contains("throttled"), "refused for the limit");
-        nothing_twice(self.world.service().store(), &made);
+        assert!(refused == 0 || run_faults.faults.contains("throttled"), "refused for the limit");
+        assert_no_duplicates(self.world.service().store(), &made);
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
-                assert!(!trouble.is_alone(), "{error}");
+                assert!(!run_faults.is_alone(), "{error}");
                 assert_eq!(self.world.open().runs().unwrap().len(), runs);
                 assert_eq!(arrived(&self.world), []);
                 return None;
             }
         };
         let journal = rows(&self.world.open());
-        let quiet = trouble.faults.is_empty() && trouble.deaths.is_empty() && trouble.is_alone();
-        as_planned(&self.world, &made, &journal, trouble.is_alone(), quiet);
+        let quiet =
+            run_faults.faults.is_empty() && run_faults.deaths.is_empty() && run_faults.is_alone();
+        as_planned(&self.world, &made, &journal, run_faults.is_alone(), quiet);
         assert!(outcome.not_sent == 0 || outcome.unknown > 0, "{outcome:?}");
         if alone {
             // Steps whose effect no list shows stay unknown if they have no response.
@@ -423,25 +428,25 @@ impl Life {
             self.world.wrote.lock().unwrap().iter().any(|entry| entry.path == request.path)
         };
         let is_hidden_refusal = |row: &JournalStep| {
-            row.differs() && trouble.faults.contains("garbage") && !was_executed(row)
+            row.differs() && run_faults.faults.contains("garbage") && !was_executed(row)
         };
         let clean = alone
             && outcome.refused + outcome.skipped + outcome.unknown == 0
             && journal.iter().all(|row| known(row) && !is_hidden_refusal(row));
-        self.gone.note(self.world.wrote.lock().unwrap().iter(), &made, &journal);
+        self.gone.record(self.world.wrote.lock().unwrap().iter(), &made, &journal);
         assert!(!alone || outcome.stale == 0, "{outcome:?}");
         if clean {
             let differs = journal.iter().find(|row| row.differs());
             assert_eq!(differs, None, "what is done is not as asked");
-            self.is_settled(wish, &made.unsupported);
+            self.assert_settled(desired_state, &made.unsupported);
         }
-        Some(Pushed { outcome, before, clean, alone })
+        Some(Applied { outcome, before, clean, alone })
     }
 
     /// Asserts that the same desired state gives no more steps, and the same unsupported changes.
     #[track_caller]
-    fn is_settled(&mut self, wish: &Wish, unsupported: &[UnsupportedChange]) {
-        let (again, _) = wish.plan(&mut self.world).unwrap();
+    fn assert_settled(&mut self, desired_state: &Desired, unsupported: &[UnsupportedChange]) {
+        let (again, _) = desired_state.plan(&mut self.world).unwrap();
         assert_eq!(again.steps, [], "planned again");
         // There may be another reason: the run may have deleted the record that had the id of a
         // desired one.
@@ -451,33 +456,33 @@ impl Life {
         assert_eq!(what(&again.unsupported), what(unsupported), "planned again");
     }
 
-    fn disturb(&mut self, drift: f64, plan: &Plan) {
+    fn add_disturbances(&mut self, drift: f64, plan: &Plan) {
         let mut others = self.rng.fork();
-        self.world.meddler = None;
+        self.world.before_request = None;
         if drift > 0.0 {
             let touched = touched(plan);
-            self.world.meddle(move |store, _| {
+            self.world.before_each_request(move |store, _| {
                 if others.f64() < drift {
-                    interfere(store, &touched, &mut others);
+                    change_as_other_user(store, &touched, &mut others);
                 }
             });
         }
     }
 
     /// Applies a plan, and resumes the run until it is finished.
-    fn through(
+    fn apply_until_finished(
         &mut self,
         plan: &Plan,
         options: &ApplyOptions,
-        trouble: &Trouble,
+        run_faults: &RunFaults,
     ) -> Result<RunReport, ApplyError> {
-        let mut deaths = trouble.deaths.iter().copied();
+        let mut deaths = run_faults.deaths.iter().copied();
         let mut last = None;
         for start in 0..40 {
             self.world.dies_after = deaths.next();
             if start == 20 {
                 self.world.set_faults("", 0);
-                self.world.stranger = None;
+                self.world.other_account = None;
             }
             let open = self.world.open().unfinished_run().unwrap();
             let outcome = match open.map(|run| run.number) {
@@ -490,7 +495,7 @@ impl Life {
                 Ok(outcome) => return Ok(outcome),
                 // The process was killed after the run was finished.
                 Err(ApplyError::Used(run)) => {
-                    self.world.stranger = None;
+                    self.world.other_account = None;
                     return self.world.resume(run, options);
                 }
                 Err(error @ (ApplyError::Stale(_) | ApplyError::Step { .. })) => return Err(error),

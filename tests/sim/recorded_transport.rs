@@ -10,14 +10,14 @@ use linkvault::progress::{Event, Progress};
 
 use super::oracle::texts;
 use super::secrets::Echoes;
-use crate::sim::account_swap::Stranger;
+use crate::sim::account_swap::OtherAccount;
 
 /// Maximum number of requests in one crawl; more mean that it does not end.
-const TOO_MANY: usize = 30_000;
+const MAX_REQUESTS: usize = 30_000;
 
 /// The recorded requests and responses.
 #[derive(Debug, Default)]
-pub struct Overheard {
+pub struct RecordedTraffic {
     /// Requested paths with their queries, in order.
     pub paths: Vec<String>,
     /// When each of these requests was sent, and when it ended.
@@ -27,31 +27,31 @@ pub struct Overheard {
 }
 
 /// Forwards requests and records them.
-pub struct Wire<T> {
+pub struct RecordingTransport<T> {
     pub inner: T,
-    pub overheard: Arc<Mutex<Overheard>>,
+    pub traffic: Arc<Mutex<RecordedTraffic>>,
     pub echoes: Echoes,
     /// A path prefix, and the response to each such path instead of the service's.
     pub canned: Option<(String, String)>,
-    pub stranger: Option<Arc<Mutex<Stranger>>>,
+    pub other_account: Option<Arc<Mutex<OtherAccount>>>,
     pub clock: Arc<SimulatedClock>,
 }
 
-impl<T: Transport> Transport for Wire<T> {
+impl<T: Transport> Transport for RecordingTransport<T> {
     fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
         {
-            let mut overheard = self.overheard.lock().unwrap();
-            overheard.paths.push(request.path.clone());
-            assert!(overheard.paths.len() < TOO_MANY, "the crawl does not end");
+            let mut traffic = self.traffic.lock().unwrap();
+            traffic.paths.push(request.path.clone());
+            assert!(traffic.paths.len() < MAX_REQUESTS, "the crawl does not end");
         }
         let left = self.clock.monotonic();
         let outcome = self.inner.send(request);
-        if let Some(stranger) = &self.stranger {
-            stranger.lock().unwrap().request_ended(self.clock.monotonic());
+        if let Some(other_account) = &self.other_account {
+            other_account.lock().unwrap().request_ended(self.clock.monotonic());
         }
-        let mut overheard = self.overheard.lock().unwrap();
-        overheard.times.push((left, self.clock.monotonic()));
-        let nth = overheard.paths.len();
+        let mut traffic = self.traffic.lock().unwrap();
+        traffic.times.push((left, self.clock.monotonic()));
+        let nth = traffic.paths.len();
         let mut response = match outcome {
             Ok(response) => response,
             Err(TransportError::NotSent(why)) => {
@@ -66,23 +66,23 @@ impl<T: Transport> Transport for Wire<T> {
         if let Some((_, body)) = canned {
             response.body = body.clone().into_bytes();
         }
-        overheard.delivered.extend(texts(&response.body));
+        traffic.delivered.extend(texts(&response.body));
         Ok(self.echoes.in_response(nth, response))
     }
 }
 
 /// Records progress events.
 #[derive(Debug, Default)]
-pub struct Watcher(Mutex<String>);
+pub struct EventRecorder(Mutex<String>);
 
-impl Watcher {
+impl EventRecorder {
     /// The events since the last call.
-    pub fn heard(&self) -> String {
+    pub fn take(&self) -> String {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
 
-impl Progress for Watcher {
+impl Progress for EventRecorder {
     fn event(&self, event: &Event<'_>) {
         use std::fmt::Write as _;
         writeln!(self.0.lock().unwrap(), "{event:?}").unwrap();

@@ -21,7 +21,7 @@ use crate::sim::unknown_outcomes::{create, options};
 /// Another user deletes a campaign after the run has read the list, and the service gives its id to
 /// the one that the run creates: every snapshot has the id.
 #[test]
-fn a_record_whose_id_a_create_was_given_counts_as_deleted() {
+fn a_record_whose_id_a_create_got_counts_as_deleted() {
     let begin = || {
         let mut store = generate(5, GeneratedCounts::each(4));
         store.reuse_ids();
@@ -38,7 +38,7 @@ fn a_record_whose_id_a_create_was_given_counts_as_deleted() {
     let at =
         1 + quiet.requested_paths().iter().position(|path| path.ends_with("/add")).unwrap() as u64;
     let (mut world, number) = begin();
-    world.meddle(move |store, nth| {
+    world.before_each_request(move |store, nth| {
         if nth == at {
             store.campaigns.remove(4);
         }
@@ -51,16 +51,16 @@ fn a_record_whose_id_a_create_was_given_counts_as_deleted() {
 
 /// Deleted records, even if other records have their ids by now.
 #[derive(Debug, Default)]
-pub struct Gone {
+pub struct DeletedRecords {
     records: BTreeSet<(Resource, u64)>,
     /// The present ids of recreated records.
     again: BTreeSet<(Resource, u64)>,
 }
 
-impl Gone {
+impl DeletedRecords {
     /// Records what a run deleted, by the requests that the service executed, and removes what the
     /// run recreated with the same id.
-    pub fn note<'w>(
+    pub fn record<'w>(
         &mut self,
         wrote: impl Iterator<Item = &'w LogEntry>,
         plan: &Plan,
@@ -90,7 +90,7 @@ impl Gone {
     }
 
     /// Whether a record of `then` is deleted and another one has its id `now`.
-    pub fn any_reused(&self, then: &Store, now: &Store) -> bool {
+    pub fn has_reused_id(&self, then: &Store, now: &Store) -> bool {
         let is_reused =
             |&(resource, id): &(Resource, u64)| has(then, resource, id) && has(now, resource, id);
         self.records.iter().any(is_reused)
@@ -100,7 +100,7 @@ impl Gone {
     /// deletes none of `then`. By `ids`, recreated records stand for those of `then`, but not those
     /// that were created since, deleted, and recreated by an undo.
     #[track_caller]
-    pub fn spares_others(
+    pub fn assert_spares_others(
         &self,
         plan: &Plan,
         then: &Store,
@@ -121,7 +121,8 @@ impl Gone {
             let is_other = !is_again && (self.records.contains(&record) || !is_there);
             match step.verb {
                 Verb::Update => {
-                    let is_found = name(now, record).is_some_and(|name| knows(then, step, &name));
+                    let is_found =
+                        name(now, record).is_some_and(|name| has_record_named(then, step, &name));
                     assert!(!is_other || is_found, "{step:?}");
                 }
                 Verb::Delete => assert!(is_other, "{step:?}"),
@@ -146,7 +147,7 @@ fn name(store: &Store, (resource, id): (Resource, u64)) -> Option<String> {
 }
 
 /// Whether `store` has a record with this name of the resource that `step` changes.
-fn knows(store: &Store, step: &PlanStep, called: &str) -> bool {
+fn has_record_named(store: &Store, step: &PlanStep, called: &str) -> bool {
     let ids: Vec<_> = match step.resource {
         Resource::Domains => store.domains.iter().map(|(id, _)| id).collect(),
         Resource::Campaigns => store.campaigns.iter().map(|(id, _)| id).collect(),
@@ -157,13 +158,13 @@ fn knows(store: &Store, step: &PlanStep, called: &str) -> bool {
 }
 
 /// The changes of a run, by record id.
-pub struct Did {
+pub struct RunChanges {
     created: BTreeSet<(Resource, i64)>,
     changed: BTreeSet<(Resource, i64)>,
     deleted: BTreeSet<(Resource, i64)>,
 }
 
-impl Did {
+impl RunChanges {
     pub fn of(rows: &[JournalStep]) -> Self {
         let of = |verb: Verb| {
             let done = rows.iter().filter(|row| row.state == StepState::Done);
@@ -185,7 +186,7 @@ impl Did {
     /// Asserts that the undo plan changes what the run changed, deletes what it created, and
     /// touches no record with the id of a deleted one.
     #[track_caller]
-    pub fn is_taken_back_by(&self, plan: &Plan, before: &Store) {
+    pub fn assert_reverted_by(&self, plan: &Plan, before: &Store) {
         for step in &plan.steps {
             let Some(record) = step.id.map(|id| (step.resource, id)) else { continue };
             match step.verb {

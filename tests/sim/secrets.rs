@@ -84,7 +84,7 @@ impl Echoes {
 const MEMBER: &str = "\"apikey\":";
 
 /// A record's text without what [`Echoes`] inserted.
-pub fn unechoed(raw: &str) -> String {
+pub fn without_echoes(raw: &str) -> String {
     let mut text = raw.to_owned();
     while let Some(begin) = text.find(MEMBER) {
         let value = begin + MEMBER.len() + 1;
@@ -160,18 +160,18 @@ impl Log {
 }
 
 #[test]
-fn base64_is_as_the_standard_has_it() {
+fn base64_follows_the_standard() {
     for (plain, encoded) in [("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
         assert_eq!(base64(plain.as_bytes()), encoded);
     }
 }
 
 #[test]
-fn the_key_is_found_in_every_spelling_and_nothing_else_is() {
+fn the_key_and_nothing_else_is_redacted_in_every_spelling() {
     for how in 0..SPELLINGS {
         assert!(tells(format!("a {} b", spell(how)).as_bytes()), "{}", spell(how));
         let raw = format!(r#"{{"a":1,"apikey":"{}","id":7}}"#, spell(how));
-        assert_eq!(unechoed(&raw), r#"{"a":1,"id":7}"#);
+        assert_eq!(without_echoes(&raw), r#"{"a":1,"id":7}"#);
     }
     assert!(!tells(b"Your token [redacted]: no"));
 }

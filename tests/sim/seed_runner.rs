@@ -8,7 +8,7 @@ use std::time::Duration;
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
 
 /// Number of failures after which no more seeds are started.
-const ENOUGH: usize = 20;
+const MAX_FAILURES: usize = 20;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
@@ -27,7 +27,7 @@ pub fn range(usual: u64) -> (u64, u64) {
 /// that a failure that cannot be caught can be repeated. `LINKVAULT_SIM_SECONDS` limits the time
 /// instead of the number of seeds.
 #[allow(clippy::print_stdout)]
-pub fn live_all(usual: u64, live: impl Fn(u64) + Sync) {
+pub fn run_seeds(usual: u64, simulate: impl Fn(u64) + Sync) {
     let (first, count) = range(usual);
     let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
     let clock = SystemClock::new(Interrupt::default());
@@ -42,12 +42,12 @@ pub fn live_all(usual: u64, live: impl Fn(u64) + Sync) {
                 Some(end) => clock.monotonic() >= end,
                 None => seed >= first + count,
             };
-            if over || failed.lock().unwrap().len() >= ENOUGH {
+            if over || failed.lock().unwrap().len() >= MAX_FAILURES {
                 return;
             }
             finished.fetch_add(1, Ordering::Relaxed);
             println!("LINKVAULT_SIM_SEED={seed}");
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| live(seed))) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| simulate(seed))) {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
                 let text: String = text.unwrap_or_default().chars().take(1500).collect();

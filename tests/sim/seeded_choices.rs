@@ -8,7 +8,7 @@ use linkvault::sandbox::generate::GeneratedCounts;
 
 use super::secrets::{Echoes, Log};
 use super::world::World;
-use crate::sim::account_swap::Stranger;
+use crate::sim::account_swap::OtherAccount;
 
 /// A number up to `most`, mostly small: small worlds are fast, and find most of what large ones do.
 pub fn few(rng: &mut fastrand::Rng, most: u64) -> u64 {
@@ -23,18 +23,18 @@ pub fn is_large(rng: &mut fastrand::Rng) -> bool {
 
 /// Events in every simulation besides faults.
 #[derive(Debug)]
-pub struct Hazards {
+pub struct Disturbances {
     /// The service reuses ids of deleted records.
     pub reuses_ids: bool,
     echoes: Echoes,
     /// The log is checked for secrets.
     logs: bool,
     /// The chance that another account responds to the URL after a wait.
-    stranger: f64,
+    other_account: f64,
     seed: u64,
 }
 
-impl Hazards {
+impl Disturbances {
     pub fn draw(rng: &mut fastrand::Rng) -> Self {
         Self {
             reuses_ids: rng.u8(..4) == 0,
@@ -44,7 +44,7 @@ impl Hazards {
                 _ => Echoes::None,
             },
             logs: rng.u8(..12) == 0,
-            stranger: if rng.u8(..4) == 0 { rng.f64() * 0.6 } else { 0.0 },
+            other_account: if rng.u8(..4) == 0 { rng.f64() * 0.6 } else { 0.0 },
             seed: rng.u64(..),
         }
     }
@@ -59,23 +59,23 @@ impl Hazards {
     }
 
     /// From now on another account may respond. The vault must have its account already.
-    pub fn let_strangers_in(&self, world: &mut World) {
-        if self.stranger > 0.0 {
-            let stranger = Stranger::new(self.seed, self.stranger);
-            world.stranger = Some(Arc::new(Mutex::new(stranger)));
+    pub fn allow_other_account(&self, world: &mut World) {
+        if self.other_account > 0.0 {
+            let other_account = OtherAccount::new(self.seed, self.other_account);
+            world.other_account = Some(Arc::new(Mutex::new(other_account)));
         }
     }
 }
 
 /// One simulated history.
 #[derive(Debug)]
-pub struct Drawn {
+pub struct SimulatedHistory {
     pub seed: u64,
     pub counts: GeneratedCounts,
     pub behaviour: String,
     pub reserve: u64,
     pub latency: Duration,
-    pub hazards: Hazards,
+    pub disturbances: Disturbances,
     pub rounds: Vec<Round>,
     /// Before this round, another account responds to the URL for a while.
     pub switched: Option<usize>,
@@ -112,7 +112,7 @@ impl Round {
     }
 }
 
-impl Drawn {
+impl SimulatedHistory {
     pub fn from(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let large = is_large(&mut rng);
@@ -133,7 +133,7 @@ impl Drawn {
             behaviour: behaviour(&mut rng),
             reserve: if rng.bool() { 0 } else { rng.u64(..12) },
             latency: Duration::from_millis(rng.u64(1..2_000)),
-            hazards: Hazards::draw(&mut rng),
+            disturbances: Disturbances::draw(&mut rng),
             switched: (rng.u8(..5) == 0).then(|| rng.usize(..rounds.len())),
             rounds,
         }

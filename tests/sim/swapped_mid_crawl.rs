@@ -36,7 +36,7 @@ fn other(each: u64) -> Store {
 
 /// Replaces the account by `other` from the request number `moment` on.
 fn switch(world: &mut World, moment: u64, other: Store) {
-    world.meddle(move |store, nth| {
+    world.before_each_request(move |store, nth| {
         if nth == moment {
             store.clone_from(&other);
         }
@@ -46,7 +46,7 @@ fn switch(world: &mut World, moment: u64, other: Store) {
 /// Like [`switch`], after a pause of 80 seconds.
 fn switch_after_a_pause(world: &mut World, moment: u64, other: Store) {
     let clock = world.clock.clone();
-    world.meddle(move |store, nth| {
+    world.before_each_request(move |store, nth| {
         if nth == moment {
             store.clone_from(&other);
         } else if nth + 1 == moment {
@@ -63,7 +63,7 @@ fn is_other(result: Result<linkvault::crawl::CrawlReport, CrawlError>, at: &str)
 }
 
 #[test]
-fn what_another_account_does_not_have_is_not_removed() {
+fn records_missing_from_another_account_are_not_removed() {
     let ours = account(5, 4);
     // The account, seven lists, and the items of four channels.
     for moment in 2..=12 {
@@ -80,7 +80,7 @@ fn what_another_account_does_not_have_is_not_removed() {
         assert!(newest.outcomes.iter().all(|it| it.state == ReadState::Failed), "{newest:?}");
         assert!(newest.outcomes.iter().all(|it| it.added + it.changed + it.removed == 0), "{at}");
         assert_eq!(world.shown(newest.number), known, "{at}: nothing of the other is kept");
-        world.meddler = None;
+        world.before_request = None;
         world.change(|store| store.clone_from(&ours));
         let again = world.backup();
         assert!(!again.resumed);
@@ -92,7 +92,7 @@ fn what_another_account_does_not_have_is_not_removed() {
 
 /// Without missing records, a crawl of more than a minute confirms the account as well.
 #[test]
-fn what_another_account_has_is_not_kept_by_a_crawl_of_minutes() {
+fn a_long_crawl_stores_no_records_of_another_account() {
     for moment in [3, 7, 12] {
         let mut world = World::of(account(5, 4), "rate-limit=6");
         switch(&mut world, moment, other(9));
@@ -106,7 +106,7 @@ fn what_another_account_has_is_not_kept_by_a_crawl_of_minutes() {
 }
 
 #[test]
-fn a_list_that_lost_records_costs_one_request_more_and_so_does_a_crawl_of_minutes() {
+fn lost_records_and_long_crawls_cost_one_account_check() {
     let mut world = World::of(account(5, 4), "");
     world.backup();
     let quiet = world.backup().usage.requests;
@@ -123,7 +123,7 @@ fn a_list_that_lost_records_costs_one_request_more_and_so_does_a_crawl_of_minute
 
 /// No records are missing, and no process finishes: each is killed.
 #[test]
-fn what_another_account_sends_after_a_pause_is_not_stored_by_a_process_that_is_killed() {
+fn a_killed_process_stores_no_records_of_another_account_after_a_pause() {
     let ours = account(5, 4);
     let mut world = World::of(ours.clone(), "");
     let first = world.backup().snapshot.number;
@@ -135,7 +135,7 @@ fn what_another_account_sends_after_a_pause_is_not_stored_by_a_process_that_is_k
             world.dies_after = Some(dies);
             let killed = matches!(world.start(), Err(CrawlError::Vault(VaultError::Stopped)));
             world.dies_after = None;
-            world.meddler = None;
+            world.before_request = None;
             world.change(|store| store.clone_from(&ours));
             let again = world.backup().snapshot;
             assert_eq!(again.status, SnapshotStatus::Complete, "{at}");
@@ -152,7 +152,7 @@ fn what_another_account_sends_after_a_pause_is_not_stored_by_a_process_that_is_k
 /// A snapshot is discarded in one transaction: a killed process leaves either a running snapshot
 /// with an unread list, or no running snapshot.
 #[test]
-fn a_process_that_is_killed_while_it_discards_a_snapshot_leaves_it_whole_or_ended() {
+fn a_snapshot_is_complete_or_ended_after_a_kill_during_its_discard() {
     let ours = account(5, 4);
     let mut world = World::of(ours.clone(), "");
     let first = world.backup().snapshot.number;
@@ -169,7 +169,7 @@ fn a_process_that_is_killed_while_it_discards_a_snapshot_leaves_it_whole_or_ende
                 assert!(running.outcomes.iter().any(pending), "{at}: {running:?}");
             }
             // The last records may belong to the other account, which still responds.
-            world.meddler = None;
+            world.before_request = None;
             world.change(|store| store.clone_from(&other(2)));
             is_other(world.start(), &at);
             let mut vault = world.open();
@@ -195,7 +195,7 @@ fn a_process_that_is_killed_while_it_discards_a_snapshot_leaves_it_whole_or_ende
 
 /// Kills a backup, then starts a process that finds another account at `service`. Returns whether
 /// the next backup of our account continues the first one.
-fn goes_on_after(service: &str) -> bool {
+fn continues_after(service: &str) -> bool {
     let ours = account(5, 4);
     let mut world = World::of(ours.clone(), "");
     world.backup();
@@ -213,9 +213,9 @@ fn goes_on_after(service: &str) -> bool {
 }
 
 #[test]
-fn a_backup_goes_on_after_another_account_was_met_at_another_url_only() {
-    assert!(!goes_on_after("http://sandbox"));
-    assert!(goes_on_after("http://elsewhere"));
+fn a_backup_continues_only_at_the_url_of_its_account() {
+    assert!(!continues_after("http://sandbox"));
+    assert!(continues_after("http://elsewhere"));
 }
 
 /// A run stops after `requests` requests, and a backup is killed. The resumed run finds another
@@ -247,7 +247,7 @@ fn discards_when_it_is_resumed(plan: &Plan, fault: &str, requests: u64, states: 
 }
 
 #[test]
-fn a_run_that_meets_another_account_discards_the_snapshot_of_a_backup_that_was_killed() {
+fn a_run_at_another_account_discards_the_snapshot_of_a_killed_backup() {
     // It confirms the account before it writes: no list shows what the assignment needs.
     let mut plan = Plan::default();
     let body = Some(serde_json::json!({"name": "Channel"}));
@@ -266,7 +266,7 @@ fn a_run_that_meets_another_account_discards_the_snapshot_of_a_backup_that_was_k
 }
 
 #[test]
-fn a_run_is_not_verified_by_what_another_account_shows() {
+fn a_run_is_not_verified_with_records_of_another_account() {
     let service = "http://sandbox".to_owned();
     let options = ApplyOptions { plan_id: "one".to_owned(), service, ..ApplyOptions::default() };
     let mut plan = Plan::default();
@@ -278,7 +278,7 @@ fn a_run_is_not_verified_by_what_another_account_shows() {
         world.backup();
         let ours = std::sync::Arc::new(std::sync::Mutex::new(None));
         let (kept, clock) = (ours.clone(), world.clock.clone());
-        world.meddle(move |store, nth| {
+        world.before_each_request(move |store, nth| {
             if nth == moment {
                 *kept.lock().unwrap() = Some(std::mem::replace(store, other(9)));
             } else if nth + 1 == moment {
@@ -287,7 +287,7 @@ fn a_run_is_not_verified_by_what_another_account_shows() {
         });
         let Err(error) = world.apply(&plan, &options) else { panic!("request {moment}") };
         assert!(error.to_string().contains("99 of"), "request {moment}: {error}");
-        world.meddler = None;
+        world.before_request = None;
         let ours = ours.lock().unwrap().take().unwrap();
         world.change(|store| store.clone_from(&ours));
         let open = world.open().unfinished_run().unwrap();

@@ -68,7 +68,7 @@ fn resumed(world: &mut World) -> RunReport {
 }
 
 #[test]
-fn a_code_that_somebody_made_in_a_pause_is_never_taken_for_ours() {
+fn a_code_created_by_another_client_during_a_pause_is_not_adopted() {
     for fault in ["lost-request", "lost-reply"] {
         let mut world = interrupted_for_hours();
         world.set_faults(&format!("{fault}@POST /api/qr/add#1"), 1);
@@ -93,7 +93,7 @@ fn after_a_long_pause_within_a_run_the_codes_are_listed_once() {
         create(&mut plan, Resource::QrCodes, json!({"type": "text", "data": data}));
     }
     world.latency = Duration::from_secs(15);
-    world.meddle(|store, nth| {
+    world.before_each_request(|store, nth| {
         if nth == 10 {
             store.qr_codes.add(QrCode { name: "Theirs".to_owned(), ..QrCode::default() });
         }
@@ -111,7 +111,7 @@ fn after_a_long_pause_within_a_run_the_codes_are_listed_once() {
 /// A process is killed while it sends a code for the second time. What it read in between tells the
 /// next process which code is new.
 #[test]
-fn a_code_that_was_lost_twice_is_found_by_the_process_that_takes_up_the_run() {
+fn a_code_with_two_lost_responses_is_found_by_resume() {
     let mut lost = 0;
     for moment in 1..=40 {
         let mut world = world("rate-limit=zero");
@@ -143,7 +143,7 @@ fn a_code_that_was_lost_twice_is_found_by_the_process_that_takes_up_the_run() {
 /// Just before the create arrives, another user deletes the newest record, whose id the service
 /// gives to ours. The response is lost.
 #[test]
-fn a_create_that_was_given_a_known_id_is_not_sent_twice() {
+fn a_create_that_got_a_known_id_is_not_sent_twice() {
     let begin = || {
         let mut store = generate(5, GeneratedCounts::each(4));
         store.reuse_ids();
@@ -167,7 +167,7 @@ fn a_create_that_was_given_a_known_id_is_not_sent_twice() {
             + quiet.requested_paths().iter().position(|path| path.ends_with("/add")).unwrap()
                 as u64;
         let mut world = begin();
-        world.meddle(move |store, nth| {
+        world.before_each_request(move |store, nth| {
             if nth == at {
                 let (code, channel) = (store.qr_codes.iter().last(), store.channels.iter().last());
                 let (code, channel) = (code.unwrap().0, channel.unwrap().0);
@@ -218,7 +218,7 @@ pub fn update_of(world: &World, plan: &mut Plan, resource: Resource, path: &str,
 pub(super) const UPDATE: &str = "PUT /api/channel/2/update";
 
 #[test]
-fn an_update_whose_replies_are_always_lost_does_not_hold_up_the_others() {
+fn an_update_without_responses_does_not_block_the_others() {
     for (fault, state, said) in [
         ("lost-reply", StepState::Done, None),
         (
@@ -242,7 +242,7 @@ fn an_update_whose_replies_are_always_lost_does_not_hold_up_the_others() {
 }
 
 /// No list shows a code's data.
-fn poisoned() -> World {
+fn with_unknown_update() -> World {
     let mut world = world("");
     let mut plan = Plan::default();
     let path = "/api/qr/1/update";
@@ -255,8 +255,8 @@ fn poisoned() -> World {
 }
 
 #[test]
-fn what_no_list_tells_of_an_update_is_left_to_a_person() {
-    let mut world = poisoned();
+fn an_update_that_no_list_shows_needs_a_decision() {
+    let mut world = with_unknown_update();
     let mut vault = world.open();
     let open = resolve::candidates(&mut vault, RunId(1)).unwrap();
     assert!(open[0].candidates.is_empty());
@@ -269,7 +269,7 @@ fn what_no_list_tells_of_an_update_is_left_to_a_person() {
 
 /// The list shows that the rotator has changed, by this update or by another user.
 #[test]
-fn an_update_that_a_person_decides_to_repeat_is_sent_again_although_its_record_has_changed() {
+fn a_retry_by_resolve_is_sent_although_its_record_has_changed() {
     let mut world = world("");
     let mut plan = Plan::default();
     let path = "/api/campaign/1/update";
@@ -289,7 +289,7 @@ fn an_update_that_a_person_decides_to_repeat_is_sent_again_although_its_record_h
 /// A person decides to repeat an update that may be done. Its record cannot be the result of the
 /// create in the same run.
 #[test]
-fn a_record_that_an_update_to_be_repeated_has_changed_is_not_what_a_create_made() {
+fn a_record_changed_by_a_repeated_update_is_not_adopted_by_a_create() {
     let mut world = world("");
     let mut plan = Plan::default();
     create(&mut plan, Resource::Campaigns, json!({"name": "Ours"}));
@@ -298,9 +298,9 @@ fn a_record_that_an_update_to_be_repeated_has_changed_is_not_what_a_create_made(
     world.set_faults("lost-request@POST /api/campaign/add#1", 1);
     world.requested_paths();
     // Another user creates two campaigns with that name, and deletes them later.
-    let (overheard, mut made) = (Arc::clone(&world.overheard), false);
-    world.meddle(move |store, _| {
-        let asked = &overheard.lock().unwrap().paths;
+    let (traffic, mut made) = (Arc::clone(&world.traffic), false);
+    world.before_each_request(move |store, _| {
+        let asked = &traffic.lock().unwrap().paths;
         let is_sent = asked.iter().any(|it| it == "/api/campaign/add");
         if is_sent && !made && asked.last().unwrap().starts_with("/api/campaigns") {
             made = true;
@@ -311,7 +311,7 @@ fn a_record_that_an_update_to_be_repeated_has_changed_is_not_what_a_create_made(
     });
     let outcome = world.apply(&plan, &options()).unwrap();
     assert_eq!((outcome.unknown, outcome.done), (1, 1), "{outcome:?} {:?}", journal(&world));
-    world.meddler = None;
+    world.before_request = None;
     world.set_faults("", 1);
     world.change(|store| [5, 6].into_iter().for_each(|id| drop(store.campaigns.remove(id))));
     world.backup();
@@ -335,7 +335,7 @@ fn a_service_that_is_down_stops_the_run() {
         let mut plan = Plan::default();
         update(&world, &mut plan, json!({"description": "new"}));
         let faults = Arc::clone(&world.faults);
-        world.meddle(move |_, nth| {
+        world.before_each_request(move |_, nth| {
             if nth == 2 {
                 *faults.lock().unwrap() = format!("{fault}=1").parse().unwrap();
             }
@@ -343,7 +343,7 @@ fn a_service_that_is_down_stops_the_run() {
         assert!(world.apply(&plan, &options()).is_err());
         let state = journal(&world)[0].state;
         assert!(matches!(state, StepState::Planned | StepState::Sent), "{fault}: {state:?}");
-        world.meddler = None;
+        world.before_request = None;
         world.set_faults("", 1);
         assert_eq!(resumed(&mut world).done, 1, "{fault}");
     }
@@ -351,7 +351,7 @@ fn a_service_that_is_down_stops_the_run() {
 
 #[test]
 fn a_run_can_be_abandoned() {
-    let world = poisoned();
+    let world = with_unknown_update();
     let mut vault = world.open();
     resolve::abandon(&mut vault, RunId(1), world.now()).unwrap();
     let run = vault.run(RunId(1)).unwrap();
@@ -361,7 +361,7 @@ fn a_run_can_be_abandoned() {
 }
 
 /// A run that stopped before its update; another user changes the record first.
-fn overtaken(change: impl FnOnce(&mut linkvault::sandbox::Store)) -> World {
+fn changed_while_stopped(change: impl FnOnce(&mut linkvault::sandbox::Store)) -> World {
     let mut world = world("");
     let mut plan = Plan::default();
     create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
@@ -379,8 +379,8 @@ fn overtaken(change: impl FnOnce(&mut linkvault::sandbox::Store)) -> World {
 }
 
 #[test]
-fn what_changed_while_a_run_was_stopped_is_not_overwritten() {
-    let mut world = overtaken(|store| {
+fn changes_made_while_a_run_was_stopped_are_not_overwritten() {
+    let mut world = changed_while_stopped(|store| {
         let row = store.channels.get_mut(2).unwrap();
         row.description = "theirs".to_owned();
         store.add_campaign("two", None, false);
@@ -401,39 +401,39 @@ fn what_changed_while_a_run_was_stopped_is_not_overwritten() {
 }
 
 #[test]
-fn what_did_not_change_while_a_run_was_stopped_is_done() {
-    let mut world = overtaken(|_| {});
+fn steps_of_unchanged_records_are_done_after_a_stop() {
+    let mut world = changed_while_stopped(|_| {});
     let outcome = resumed(&mut world);
     assert_eq!((outcome.done, outcome.refused), (5, 0), "{outcome:?}");
 }
 
 /// Our own update with a lost response is not another user's change.
 #[test]
-fn an_update_that_worked_before_the_stop_is_done_and_not_stale() {
+fn an_update_that_took_effect_before_the_stop_is_done_and_not_stale() {
     let mut world = world("");
     let mut plan = Plan::default();
     update(&world, &mut plan, json!({"description": "ours"}));
     let faults = Arc::clone(&world.faults);
-    world.meddle(move |store, _| {
+    world.before_each_request(move |store, _| {
         if store.channels.get(2).unwrap().description == "ours" {
             *faults.lock().unwrap() = "no-connection=1".parse().unwrap();
         }
     });
     world.set_faults(&format!("lost-reply@{UPDATE}"), 1);
     world.apply(&plan, &options()).unwrap_err();
-    world.meddler = None;
+    world.before_request = None;
     world.set_faults(&format!("server-error@{UPDATE}"), 1);
     let outcome = resumed(&mut world);
     assert_eq!((outcome.done, outcome.refused), (1, 0), "{outcome:?}");
 }
 
 #[test]
-fn a_create_whose_name_the_service_made_into_another_is_not_sent_again() {
+fn a_create_whose_name_the_service_altered_is_not_sent_again() {
     let mut world = world("");
     let mut plan = Plan::default();
     create(&mut plan, Resource::Campaigns, json!({"name": "Sale & More"}));
     world.set_faults("lost-reply@POST /api/campaign/add", 1);
-    world.meddle(|store, _| {
+    world.before_each_request(|store, _| {
         for (_, row) in store.campaigns.iter_mut() {
             row.name = row.name.replace('&', "&amp;");
         }
@@ -467,7 +467,7 @@ fn fail_fast_looks_up_steps_that_were_sent() {
         add(&mut plan, resource, Verb::Update, path, Some(body));
         let faults = Arc::clone(&world.faults);
         let put = path.to_owned();
-        world.meddle(move |store, nth| {
+        world.before_each_request(move |store, nth| {
             let new = store.channels.get(2).unwrap().description == "new";
             if new || (nth > 5 && put.contains("qr")) {
                 *faults.lock().unwrap() = "no-connection=1".parse().unwrap();
@@ -476,7 +476,7 @@ fn fail_fast_looks_up_steps_that_were_sent() {
         world.set_faults(&format!("lost-reply@PUT {path}"), 1);
         world.apply(&plan, &options()).unwrap_err();
         assert_eq!(journal(&world)[1].state, StepState::Sent);
-        world.meddler = None;
+        world.before_request = None;
         world.set_faults("", 1);
         let options = ApplyOptions { fail_fast: true, ..options() };
         world.resume(RunId(1), &options).unwrap();
@@ -485,14 +485,14 @@ fn fail_fast_looks_up_steps_that_were_sent() {
 }
 
 #[test]
-fn a_password_whose_answer_was_lost_may_have_been_set() {
+fn a_password_without_a_response_is_unknown() {
     let mut world = world("");
     let mut plan = Plan::default();
     set_password(&mut plan, None);
     let secrets = StepSecrets { password: Some("correct horse".to_owned()) };
     let options = ApplyOptions { secrets, ..options() };
     let faults = Arc::clone(&world.faults);
-    world.meddle(move |_, nth| {
+    world.before_each_request(move |_, nth| {
         if nth == 3 {
             *faults.lock().unwrap() = "no-connection=1".parse().unwrap();
         }
@@ -500,7 +500,7 @@ fn a_password_whose_answer_was_lost_may_have_been_set() {
     world.set_faults("lost-reply@PUT /api/account/update", 1);
     world.apply(&plan, &options).unwrap_err();
     assert_eq!(journal(&world)[0].state, StepState::Sent);
-    world.meddler = None;
+    world.before_request = None;
     world.set_faults("", 1);
     assert_eq!(resumed(&mut world).unknown, 1);
     let said = journal(&world)[0].message.clone().unwrap();
@@ -508,12 +508,12 @@ fn a_password_whose_answer_was_lost_may_have_been_set() {
 }
 
 #[test]
-fn a_refusal_of_the_second_try_says_nothing_of_the_first() {
+fn a_refusal_of_the_second_try_does_not_decide_the_first() {
     let mut world = world("");
     let mut plan = Plan::default();
     update(&world, &mut plan, json!({"name": "Fresh"}));
     // Between the two, another user takes the name for another channel as well.
-    world.meddle(|store, _| {
+    world.before_each_request(|store, _| {
         if store.channels.get(2).unwrap().name == "Fresh" {
             store.channels.get_mut(3).unwrap().name = "Fresh".to_owned();
         }
@@ -525,7 +525,7 @@ fn a_refusal_of_the_second_try_says_nothing_of_the_first() {
 
 /// A service that executes the request and then fails does not report what it did.
 #[test]
-fn what_was_done_and_answered_with_a_failure_is_done_and_can_be_taken_back() {
+fn a_step_that_took_effect_despite_a_failure_response_is_done_and_can_be_undone() {
     for fault in ["failed-reply", "cut-body:10", "lost-reply", "garbage:truncated"] {
         let mut world = world("");
         let mut plan = Plan::default();
@@ -548,7 +548,7 @@ fn what_was_done_and_answered_with_a_failure_is_done_and_can_be_taken_back() {
 }
 
 #[test]
-fn what_failed_and_no_list_shows_is_unknown() {
+fn a_failed_step_that_no_list_shows_is_unknown() {
     let code = ("/api/qr/1/update", Some(json!({"data": "new"})));
     let link = ("/api/campaign/2/assign/77", None);
     for (resource, verb, (path, body)) in
@@ -578,7 +578,7 @@ fn what_failed_and_no_list_shows_is_unknown() {
 
 /// A service that refuses by its message what it executes.
 #[test]
-fn undo_goes_by_what_became_true_and_not_by_what_was_answered() {
+fn undo_follows_the_effect_and_not_the_response() {
     let mut world = world("");
     let mut plan = Plan::default();
     update(&world, &mut plan, json!({"description": "new"}));

@@ -27,14 +27,14 @@ use linkvault::vault::journal::RunCommand;
 use linkvault::vault::snapshot::SnapshotStatus;
 
 use super::oracle;
-use super::seed_runner::live_all;
+use super::seed_runner::run_seeds;
 use super::world::{BEGIN, KEY};
 
 /// Number of seeds that `cargo test` runs.
 const SEEDS: u64 = 12;
 
 /// Temporary faults, which later attempts do not have.
-const PASSING: [&str; 7] = [
+const TRANSIENT_FAULTS: [&str; 7] = [
     "throttled=0.1",
     "server-error=0.1",
     "failed-reply=0.1",
@@ -60,8 +60,8 @@ key_env = "UNUSED"
 type Shared = Arc<Mutex<SandboxService>>;
 
 #[test]
-fn every_use_case_runs_on_simulated_time_and_survives_passing_faults() {
-    live_all(SEEDS, live);
+fn every_use_case_runs_on_simulated_time_with_transient_faults() {
+    run_seeds(SEEDS, simulate);
 }
 
 struct Accounts {
@@ -96,7 +96,7 @@ impl Accounts {
         }
         let (old, new) = (service(store), service(Store::default()));
         let clock = Arc::new(SimulatedClock::new(BEGIN));
-        let fault = *rng.choice(&PASSING).unwrap();
+        let fault = *rng.choice(&TRANSIENT_FAULTS).unwrap();
         let faults: Faults = format!("{fault},seed={seed}").parse().unwrap();
         let faults = Arc::new(Mutex::new(faults));
         let folder = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ impl Accounts {
 
     /// Repeats `work` until it succeeds; only a failure of the service is allowed.
     #[track_caller]
-    fn until<T>(&self, mut work: impl FnMut() -> Result<Option<T>, OpError>) -> T {
+    fn repeat_until_done<T>(&self, mut work: impl FnMut() -> Result<Option<T>, OpError>) -> T {
         for _ in 0..ATTEMPTS {
             match work() {
                 Ok(Some(done)) => return done,
@@ -143,7 +143,7 @@ impl Accounts {
 
     /// Backs up `account` until the snapshot is complete; returns its number.
     fn back_up(&self, account: &AccountConfig) -> SnapshotId {
-        self.until(|| {
+        self.repeat_until_done(|| {
             let report = backup(&self.env, &BackupRequest::new("backup", account))?;
             let snapshot = &report.summary.snapshot;
             Ok((snapshot.status == SnapshotStatus::Complete).then_some(snapshot.number))
@@ -151,8 +151,8 @@ impl Accounts {
     }
 
     /// Resumes the run of `account` until it is finished.
-    fn finish(&self, account: &AccountConfig) {
-        self.until(|| {
+    fn resume_until_finished(&self, account: &AccountConfig) {
+        self.repeat_until_done(|| {
             let (run, limits) = (None, SessionLimits::default());
             let (rejected, max_staleness) = (None, None);
             let request = ResumeRequest {
@@ -212,7 +212,7 @@ fn run_options() -> RunOptions {
     RunOptions { yes: true, ..RunOptions::default() }
 }
 
-fn live(seed: u64) {
+fn simulate(seed: u64) {
     let accounts = Accounts::drawn(seed);
     let (old, new) = (accounts.account("old"), accounts.account("new"));
     let env = &accounts.env;
@@ -228,7 +228,7 @@ fn live(seed: u64) {
     let sheets = accounts.edited_export();
     let sheets = sheets.to_str().unwrap();
     let before = campaigns(&accounts.old);
-    let planned = accounts.until(|| {
+    let planned = accounts.repeat_until_done(|| {
         let (options, limits) = (InputOptions::default(), SessionLimits::default());
         let (max_staleness, save, policy) = (None, None, policy());
         let request = PlanRequest {
@@ -244,7 +244,7 @@ fn live(seed: u64) {
     });
     assert_eq!(planned.plan.steps.len(), before.len());
     let mut run = None;
-    accounts.until(|| {
+    accounts.repeat_until_done(|| {
         if run.is_some() {
             return Ok(Some(()));
         }
@@ -268,13 +268,13 @@ fn live(seed: u64) {
             _ => panic!("there was something to do"),
         }
     });
-    accounts.finish(&old);
+    accounts.resume_until_finished(&old);
     let edited: Vec<_> = before.iter().map(|name| format!("{name} edited")).collect();
     assert_eq!(campaigns(&accounts.old), edited);
 
     let first = run.unwrap();
     let mut undone = false;
-    accounts.until(|| {
+    accounts.repeat_until_done(|| {
         if undone {
             return Ok(Some(()));
         }
@@ -285,7 +285,7 @@ fn live(seed: u64) {
         undone = Vault::open(&old.vault).unwrap().runs().unwrap().len() > 1;
         ended.map(|_| Some(()))
     });
-    accounts.finish(&old);
+    accounts.resume_until_finished(&old);
     assert_eq!(campaigns(&accounts.old), before);
 
     // A migration moves the campaigns once; the second one has no steps.
@@ -311,9 +311,9 @@ fn live(seed: u64) {
         };
         migrate(env, &request)
     };
-    accounts.until(|| {
+    accounts.repeat_until_done(|| {
         let moved = move_all();
-        accounts.finish(&new);
+        accounts.resume_until_finished(&new);
         Ok(matches!(moved?, MigrateReport::Nothing { .. }).then_some(()))
     });
     assert_eq!(sorted(campaigns(&accounts.new)), sorted(before));

@@ -27,8 +27,8 @@ use tempfile::TempDir;
 
 use super::oracle::{self, Content};
 use super::secrets::{Echoes, Log, tells};
-use crate::sim::account_swap::{MARK, Stranger};
-use crate::sim::recorded_transport::{Overheard, Watcher, Wire};
+use crate::sim::account_swap::{MARK, OtherAccount};
+use crate::sim::recorded_transport::{EventRecorder, RecordedTraffic, RecordingTransport};
 
 /// The API key: long enough to be redacted, unlike all other text, and with characters that
 /// services escape.
@@ -38,14 +38,14 @@ pub const KEY: &str = "k3y/of+the=simulated-account";
 pub const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
 
 /// Another user, who acts before each request.
-type Meddler = Arc<Mutex<dyn FnMut(&mut SandboxService, u64) + Send>>;
+type RequestHook = Arc<Mutex<dyn FnMut(&mut SandboxService, u64) + Send>>;
 
 pub struct World {
     pub clock: Arc<SimulatedClock>,
     pub service: Arc<Mutex<SandboxService>>,
     pub faults: Arc<Mutex<Faults>>,
-    pub overheard: Arc<Mutex<Overheard>>,
-    pub watcher: Arc<Watcher>,
+    pub traffic: Arc<Mutex<RecordedTraffic>>,
+    pub events: Arc<EventRecorder>,
     pub options: CrawlOptions,
     pub reserve: u64,
     pub limits: ClientLimits,
@@ -55,12 +55,12 @@ pub struct World {
     /// The log at level trace, if it is recorded.
     pub log: Option<Log>,
     /// Another account that may respond to the URL.
-    pub stranger: Option<Arc<Mutex<Stranger>>>,
+    pub other_account: Option<Arc<Mutex<OtherAccount>>>,
     /// Whether the transport refuses writes.
     pub only_read: bool,
     /// A path prefix, and the response to each such path.
     pub canned: Option<(String, String)>,
-    pub meddler: Option<Meddler>,
+    pub before_request: Option<RequestHook>,
     /// The number of commit phases after which the process is killed.
     pub dies_after: Option<u64>,
     /// Whether the process was killed.
@@ -87,18 +87,18 @@ impl World {
             clock: Arc::new(SimulatedClock::new(BEGIN)),
             service: Arc::new(Mutex::new(service)),
             faults: Arc::default(),
-            overheard: Arc::default(),
-            watcher: Arc::default(),
+            traffic: Arc::default(),
+            events: Arc::default(),
             options: CrawlOptions::new("http://sandbox"),
             reserve: 0,
             limits: ClientLimits::default(),
             latency: Duration::from_millis(80),
             echoes: Echoes::None,
             log: None,
-            stranger: None,
+            other_account: None,
             only_read: false,
             canned: None,
-            meddler: None,
+            before_request: None,
             dies_after: None,
             died: Arc::default(),
             moments: Arc::default(),
@@ -134,10 +134,11 @@ impl World {
     }
 
     /// Calls `act` before the n-th request from now, for each n from 1.
-    pub fn meddle(&mut self, mut act: impl FnMut(&mut Store, u64) + Send + 'static) {
-        self.meddler = Some(Arc::new(Mutex::new(move |service: &mut SandboxService, nth| {
-            service.mutate(|store| act(store, nth));
-        })));
+    pub fn before_each_request(&mut self, mut act: impl FnMut(&mut Store, u64) + Send + 'static) {
+        self.before_request =
+            Some(Arc::new(Mutex::new(move |service: &mut SandboxService, nth| {
+                service.mutate(|store| act(store, nth));
+            })));
     }
 
     pub fn service(&self) -> MutexGuard<'_, SandboxService> {
@@ -186,8 +187,8 @@ impl World {
     /// Asserts that the key is in nothing stored, printed or logged, and no record of another
     /// account in anything stored.
     #[track_caller]
-    pub fn keeps_its_secrets(&self) {
-        let heard = self.watcher.heard();
+    pub fn assert_no_secret_leaks(&self) {
+        let heard = self.events.take();
         assert!(!tells(heard.as_bytes()), "{heard}");
         let log = self.log.as_ref().map(Log::take).unwrap_or_default();
         assert!(!tells(&log), "{}", String::from_utf8_lossy(&log));
@@ -204,17 +205,17 @@ impl World {
 
     /// The paths requested since the last call.
     pub fn requested_paths(&self) -> Vec<String> {
-        let mut overheard = self.overheard.lock().unwrap();
-        overheard.times.clear();
-        std::mem::take(&mut overheard.paths)
+        let mut traffic = self.traffic.lock().unwrap();
+        traffic.times.clear();
+        std::mem::take(&mut traffic.paths)
     }
 
     /// Simulates a process that crawls: opens the vault, crawls, and ends.
     pub fn start(&mut self) -> Result<CrawlReport, CrawlError> {
-        let mut vault = self.open_mortal();
+        let mut vault = self.open_for_killed_process();
         let outcome = self.crawl(&mut vault, &self.options);
-        vault.end(self.closes(outcome.is_err()));
-        self.come_home();
+        vault.end(self.closes_vault(outcome.is_err()));
+        self.restore_own_account();
         outcome
     }
 
@@ -224,14 +225,14 @@ impl World {
         plan: &Plan,
         options: &apply::ApplyOptions,
     ) -> Result<RunReport, ApplyError> {
-        let mut vault = self.open_mortal();
+        let mut vault = self.open_for_killed_process();
         let clock = self.clock.clone();
-        let watcher = self.watcher.clone();
+        let events = self.events.clone();
         let mut client = self.client();
         let outcome = self
-            .logged(|| apply::apply(&mut client, &mut vault, &*clock, &*watcher, options, plan));
-        vault.end(self.closes(outcome.is_err()));
-        self.come_home();
+            .with_log(|| apply::apply(&mut client, &mut vault, &*clock, &*events, options, plan));
+        vault.end(self.closes_vault(outcome.is_err()));
+        self.restore_own_account();
         outcome
     }
 
@@ -241,34 +242,34 @@ impl World {
         run: RunId,
         options: &apply::ApplyOptions,
     ) -> Result<RunReport, ApplyError> {
-        let mut vault = self.open_mortal();
+        let mut vault = self.open_for_killed_process();
         let clock = self.clock.clone();
-        let watcher = self.watcher.clone();
+        let events = self.events.clone();
         let mut client = self.client();
         let outcome = self
-            .logged(|| apply::resume(&mut client, &mut vault, &*clock, &*watcher, options, run));
-        vault.end(self.closes(outcome.is_err()));
-        self.come_home();
+            .with_log(|| apply::resume(&mut client, &mut vault, &*clock, &*events, options, run));
+        vault.end(self.closes_vault(outcome.is_err()));
+        self.restore_own_account();
         outcome
     }
 
     /// Whether a process closes its vault: each that is killed, one in six that fail, and one in
     /// twenty of the others. Then the next process must open the file, which takes most of its
     /// time.
-    fn closes(&self, failed: bool) -> bool {
+    fn closes_vault(&self, failed: bool) -> bool {
         let often = if failed { 6 } else { 20 };
         let is_drawn = self.seed.load(Ordering::Relaxed).is_multiple_of(often);
         self.died.load(Ordering::Relaxed) || is_drawn
     }
 
     /// Restores our account at the URL.
-    fn come_home(&self) {
-        if let Some(stranger) = &self.stranger {
-            stranger.lock().unwrap().leave(&mut self.service());
+    fn restore_own_account(&self) {
+        if let Some(other_account) = &self.other_account {
+            other_account.lock().unwrap().leave(&mut self.service());
         }
     }
 
-    fn logged<T>(&self, work: impl FnOnce() -> T) -> T {
+    fn with_log<T>(&self, work: impl FnOnce() -> T) -> T {
         match &self.log {
             Some(log) => log.over(work),
             None => work(),
@@ -276,7 +277,7 @@ impl World {
     }
 
     /// The vault for a process that may be killed.
-    fn open_mortal(&mut self) -> Opened {
+    fn open_for_killed_process(&mut self) -> Opened {
         let mut vault = self.open();
         let mut left = self.dies_after.take();
         self.died.store(false, Ordering::Relaxed);
@@ -304,7 +305,7 @@ impl World {
         options: &CrawlOptions,
     ) -> Result<CrawlReport, CrawlError> {
         let mut client = self.client();
-        self.logged(|| crawl::crawl(&mut client, vault, &*self.clock, &*self.watcher, options))
+        self.with_log(|| crawl::crawl(&mut client, vault, &*self.clock, &*self.events, options))
     }
 
     /// A crawl that must succeed; panics otherwise.
@@ -327,29 +328,37 @@ impl World {
         transport = transport.with_on_write(move |service| {
             wrote.lock().unwrap().extend(service.log().back().cloned());
         });
-        let (mut meddler, stranger) = (self.meddler.clone(), self.stranger.clone());
-        if let Some(stranger) = &stranger {
-            stranger.lock().unwrap().begin();
+        let (mut before_request, other_account) =
+            (self.before_request.clone(), self.other_account.clone());
+        if let Some(other_account) = &other_account {
+            other_account.lock().unwrap().begin();
         }
-        let there = stranger.clone();
-        if meddler.is_some() || stranger.is_some() {
+        let there = other_account.clone();
+        if before_request.is_some() || other_account.is_some() {
             let (mut nth, clock) = (0, self.clock.clone());
             transport = transport.with_hook(move |service, _| {
                 nth += 1;
-                let is_there = stranger.as_ref().is_some_and(|stranger| {
-                    let mut stranger = stranger.lock().unwrap();
-                    stranger.meet(service, clock.monotonic());
-                    stranger.is_there()
+                let is_there = other_account.as_ref().is_some_and(|other_account| {
+                    let mut other_account = other_account.lock().unwrap();
+                    other_account.before_request(service, clock.monotonic());
+                    other_account.is_active()
                 });
-                if let Some(meddler) = meddler.as_mut().filter(|_| !is_there) {
-                    (*meddler.lock().unwrap())(service, nth);
+                if let Some(before_request) = before_request.as_mut().filter(|_| !is_there) {
+                    (*before_request.lock().unwrap())(service, nth);
                 }
             });
         }
-        let overheard = Arc::clone(&self.overheard);
+        let traffic = Arc::clone(&self.traffic);
         let (echoes, canned) = (self.echoes, self.canned.clone());
         let clock = self.clock.clone();
-        let wire = Wire { inner: transport, overheard, echoes, canned, stranger: there, clock };
+        let wire = RecordingTransport {
+            inner: transport,
+            traffic,
+            echoes,
+            canned,
+            other_account: there,
+            clock,
+        };
         let seed = self.seed.fetch_add(1, Ordering::Relaxed);
         let transport: Box<dyn Transport> =
             if self.only_read { Box::new(ReadOnlyTransport(wire)) } else { Box::new(wire) };
@@ -358,7 +367,7 @@ impl World {
             .with_key(ApiKey::new(KEY))
             .with_seed(seed)
             .with_limits(self.limits)
-            .with_progress(self.watcher.clone())
+            .with_progress(self.events.clone())
             .with_pacer_saver(Box::new(move |state| *kept.lock().unwrap() = Some(state.clone())))
     }
 }

@@ -24,7 +24,7 @@ fn state(snapshot: &Snapshot, resource: Resource) -> ReadState {
 }
 
 #[test]
-fn a_resource_that_turns_into_html_leaves_its_records() {
+fn an_html_response_removes_no_records() {
     for fault in ["html", "server-error-html", "redirect"] {
         let mut world = world();
         world.backup();
@@ -42,7 +42,7 @@ fn a_resource_that_turns_into_html_leaves_its_records() {
 }
 
 #[test]
-fn a_single_html_page_of_a_proxy_costs_one_request_and_no_record() {
+fn a_single_html_response_is_retried() {
     let mut world = world();
     world.set_faults("html@/api/domains#1", 0);
     assert_eq!(world.backup().snapshot.status, SnapshotStatus::Complete);
@@ -52,7 +52,7 @@ fn a_single_html_page_of_a_proxy_costs_one_request_and_no_record() {
 }
 
 #[test]
-fn an_empty_answer_with_a_missing_list_is_not_an_empty_account() {
+fn a_response_without_a_list_is_not_an_empty_list() {
     let envelope = r#""result":0,"perpage":15,"currentpage":1,"nextpage":null,"maxpage":1"#;
     for body in [
         r#"{"error":0}"#.to_owned(),
@@ -77,7 +77,7 @@ fn an_empty_answer_with_a_missing_list_is_not_an_empty_account() {
 }
 
 #[test]
-fn garbage_is_never_an_empty_account() {
+fn malformed_responses_are_never_an_empty_account() {
     for garbage in GARBAGE {
         let mut world = world();
         world.backup();
@@ -99,7 +99,7 @@ fn garbage_is_never_an_empty_account() {
 }
 
 #[test]
-fn an_account_that_cannot_be_read_stops_the_backup_and_leaves_the_vault_as_it_was() {
+fn an_unreadable_account_stops_the_backup_without_a_change() {
     for garbage in GARBAGE {
         let mut world = world();
         world.backup();
@@ -112,7 +112,7 @@ fn an_account_that_cannot_be_read_stops_the_backup_and_leaves_the_vault_as_it_wa
 }
 
 #[test]
-fn one_bad_record_is_named_and_the_others_are_kept() {
+fn one_malformed_record_is_reported_and_the_others_are_stored() {
     let mut world = World::of(Store::default(), "");
     world.change(|store| {
         for n in 0..3 {
@@ -134,7 +134,7 @@ fn one_bad_record_is_named_and_the_others_are_kept() {
 }
 
 #[test]
-fn a_bad_record_keeps_what_seems_gone_from_being_removed() {
+fn an_invalid_record_prevents_removals_in_its_list() {
     let mut world = world();
     world.backup();
     world.change(|store| {
@@ -167,13 +167,13 @@ fn a_resource_that_is_no_longer_offered_keeps_its_records() {
 }
 
 #[test]
-fn what_was_never_offered_lacks_nothing() {
+fn a_resource_that_was_never_offered_is_not_reported() {
     let mut world = World::of(generate(3, GeneratedCounts::each(8)), "not-offered=overlay+splash");
     assert_eq!(world.backup().snapshot.status, SnapshotStatus::Complete);
 }
 
 #[test]
-fn a_key_that_is_no_longer_accepted_stops_the_backup() {
+fn a_refused_key_stops_the_backup() {
     for status in ["403", "401", "200"] {
         let mut world = world();
         world.backup();
@@ -187,7 +187,7 @@ fn a_key_that_is_no_longer_accepted_stops_the_backup() {
 }
 
 #[test]
-fn statistics_that_cannot_be_read_are_named_and_fetched_next_time() {
+fn unreadable_statistics_are_reported_and_fetched_by_the_next_backup() {
     let mut world = World::with_sample_account();
     world.set_faults("html@/api/qr/", 0);
     let summary = world.backup();
@@ -201,7 +201,7 @@ fn statistics_that_cannot_be_read_are_named_and_fetched_next_time() {
 }
 
 #[test]
-fn a_refusal_in_words_is_not_offered_whatever_its_status_and_is_asked_for_once() {
+fn a_refusal_message_with_any_status_is_not_offered_and_not_retried() {
     for (status, not_offered) in [("200", "404"), ("200", "403"), ("4xx", "404"), ("4xx", "403")] {
         let mut world = world();
         world.backup();
@@ -239,7 +239,7 @@ fn a_refusal_in_words_is_not_offered_whatever_its_status_and_is_asked_for_once()
 }
 
 #[test]
-fn what_the_configuration_leaves_out_is_as_last_known_and_not_lacking() {
+fn excluded_resources_are_shown_as_last_known_and_not_reported() {
     let mut world = world();
     world.backup();
     let before = world.shown(SnapshotId(1));
@@ -266,12 +266,12 @@ fn what_the_configuration_leaves_out_is_as_last_known_and_not_lacking() {
 }
 
 #[test]
-fn a_key_that_expires_in_mid_run_is_never_a_resource_that_is_not_offered() {
+fn a_key_that_expires_during_a_crawl_is_not_a_missing_resource() {
     for status in ["403", "401", "200"] {
         for at in 2..6 {
             let mut world = world();
             world.backup();
-            world.meddler = Some(std::sync::Arc::new(std::sync::Mutex::new(
+            world.before_request = Some(std::sync::Arc::new(std::sync::Mutex::new(
                 move |service: &mut linkvault::sandbox::SandboxService, nth: u64| {
                     if nth == at {
                         service.behaviour_mut().set("authorization", "dropped").unwrap();
@@ -288,7 +288,7 @@ fn a_key_that_expires_in_mid_run_is_never_a_resource_that_is_not_offered() {
 }
 
 #[test]
-fn a_refusal_that_may_mean_the_key_is_held_against_the_account() {
+fn a_refusal_that_may_be_about_the_key_is_checked_at_the_account() {
     let mut world = world();
     world.backup();
     let forbidden = r#"{"error":1,"message":"This action is unauthorized."}"#;
@@ -302,7 +302,7 @@ fn a_refusal_that_may_mean_the_key_is_held_against_the_account() {
 }
 
 #[test]
-fn an_empty_list_that_is_not_offered_any_more_is_told_once() {
+fn an_empty_list_that_is_no_longer_offered_is_reported_once() {
     let counts = GeneratedCounts { overlays: 0, ..GeneratedCounts::each(4) };
     let mut world = World::of(generate(3, counts), "");
     world.backup();

@@ -27,7 +27,7 @@ impl Canned {
                 count.fetch_add(1, Ordering::SeqCst);
                 let _ = match &tls {
                     Some(tls) => encrypted(stream, tls, &answer),
-                    None => converse(stream, &answer),
+                    None => serve_connection(stream, &answer),
                 };
             }
         });
@@ -50,10 +50,13 @@ fn encrypted(
     answer: &impl Fn(&str) -> String,
 ) -> std::io::Result<()> {
     let connection = ServerConnection::new(Arc::clone(tls)).map_err(std::io::Error::other)?;
-    converse(StreamOwned::new(connection, stream), answer)
+    serve_connection(StreamOwned::new(connection, stream), answer)
 }
 
-fn converse(stream: impl Read + Write, answer: &impl Fn(&str) -> String) -> std::io::Result<()> {
+fn serve_connection(
+    stream: impl Read + Write,
+    answer: &impl Fn(&str) -> String,
+) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head)? > 0 {}

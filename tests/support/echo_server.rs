@@ -39,7 +39,7 @@ pub fn spell(secret: &str, how: usize) -> String {
 
 /// Whether `bytes` contain `secret` in any of the encodings, by code that is independent of the
 /// redactor.
-pub fn holds(bytes: &[u8], secret: &str) -> bool {
+pub fn contains_secret(bytes: &[u8], secret: &str) -> bool {
     let mut text = String::from_utf8_lossy(bytes).to_lowercase();
     let wanted = secret.to_lowercase();
     let escape =
@@ -89,7 +89,7 @@ impl EchoService {
         let others: String = others.iter().map(|it| format!(" and {}", spell(it, how))).collect();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let _ = converse(stream, &shared, (how, &others), write, &mut password);
+                let _ = serve_connection(stream, &shared, (how, &others), write, &mut password);
             }
         });
         Self { address, service }
@@ -100,7 +100,7 @@ impl EchoService {
     }
 
     /// Number of requests so far.
-    pub fn handled(&self) -> u64 {
+    pub fn request_count(&self) -> u64 {
         self.service.lock().unwrap().totals().handled
     }
 }
@@ -114,7 +114,7 @@ pub enum Write {
     Redirected,
 }
 
-fn converse(
+fn serve_connection(
     stream: TcpStream,
     service: &Mutex<SandboxService>,
     (how, others): (usize, &str),
@@ -150,7 +150,7 @@ fn converse(
     let now = SystemClock::new(Interrupt::default()).now();
     let response = service.lock().unwrap().handle(now, &request);
     let secrets = [key, password].map(|it| spell(it, how)).join(" and ") + others;
-    let (status, headers, body) = told(&request, response, &secrets, how, write);
+    let (status, headers, body) = echo(&request, response, &secrets, how, write);
     let length = body.len();
     let echo = secrets.replace("\\n", " ");
     (&stream).write_all(
@@ -163,7 +163,7 @@ fn converse(
 }
 
 /// Status, further headers and body of a response with `secrets` in it.
-fn told(
+fn echo(
     request: &Request,
     response: Response,
     secrets: &str,

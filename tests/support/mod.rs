@@ -73,7 +73,7 @@ impl TestEnvironment {
     }
 
     /// Whether a file's mode prevents this user from writing it; not so for root.
-    pub fn drops_rights(&self) -> bool {
+    pub fn cannot_write(&self) -> bool {
         use std::os::unix::fs::PermissionsExt as _;
         let probe = self.path("probe");
         std::fs::write(&probe, "").unwrap();
@@ -134,9 +134,9 @@ impl TestEnvironment {
     }
 
     /// Waits for a started program.
-    pub fn ended(&self, child: Child) -> Ran {
+    pub fn wait(&self, child: Child) -> CommandOutput {
         let output = child.wait_with_output().unwrap();
-        Ran { shown: "started".to_owned(), output, home: self.home() }
+        CommandOutput { shown: "started".to_owned(), output, home: self.home() }
     }
 
     fn home(&self) -> String {
@@ -168,20 +168,24 @@ impl TestEnvironment {
     }
 
     /// Runs the program and waits for it.
-    pub fn run(&self, arguments: &[&str]) -> Ran {
+    pub fn run(&self, arguments: &[&str]) -> CommandOutput {
         let output = self.command(arguments).output().unwrap();
-        Ran { shown: format!("linkvault {}", arguments.join(" ")), output, home: self.home() }
+        CommandOutput {
+            shown: format!("linkvault {}", arguments.join(" ")),
+            output,
+            home: self.home(),
+        }
     }
 }
 
 /// The result of running the program. In its texts, the home folder's path is `HOME`.
-pub struct Ran {
+pub struct CommandOutput {
     shown: String,
     output: Output,
     home: String,
 }
 
-impl Ran {
+impl CommandOutput {
     pub fn stdout(&self) -> String {
         String::from_utf8(self.output.stdout.clone()).unwrap().replace(&self.home, "HOME")
     }
@@ -209,21 +213,21 @@ impl Ran {
 
     /// Asserts the whole of stdout.
     #[track_caller]
-    pub fn prints(self, text: &str) -> Self {
+    pub fn stdout_is(self, text: &str) -> Self {
         assert_eq!(self.stdout(), text, "{}", self.shown);
         self
     }
 
     /// Asserts the whole of stderr.
     #[track_caller]
-    pub fn says(self, text: &str) -> Self {
+    pub fn stderr_is(self, text: &str) -> Self {
         assert_eq!(self.stderr(), text, "{}", self.shown);
         self
     }
 
     /// Asserts a part of stdout.
     #[track_caller]
-    pub fn prints_among(self, part: &str) -> Self {
+    pub fn stdout_has(self, part: &str) -> Self {
         let out = self.stdout();
         assert!(out.contains(part), "{}: {part:?} is not in\n{out}", self.shown);
         self
@@ -231,7 +235,7 @@ impl Ran {
 
     /// Asserts a part of stderr.
     #[track_caller]
-    pub fn says_among(self, part: &str) -> Self {
+    pub fn stderr_has(self, part: &str) -> Self {
         let err = self.stderr();
         assert!(err.contains(part), "{}: {part:?} is not in\n{err}", self.shown);
         self

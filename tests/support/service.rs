@@ -49,7 +49,7 @@ impl LiveService {
     }
 
     /// The service itself, to read or change it without the API.
-    pub fn inside(&self) -> MutexGuard<'_, SandboxService> {
+    pub fn sandbox(&self) -> MutexGuard<'_, SandboxService> {
         self.service.lock().unwrap()
     }
 
@@ -60,12 +60,12 @@ impl LiveService {
 
     /// The requested paths so far, in order.
     pub fn requests(&self) -> Vec<String> {
-        self.inside().log().iter().map(|entry| entry.path.clone()).collect()
+        self.sandbox().log().iter().map(|entry| entry.path.clone()).collect()
     }
 
     /// The writes received so far, as `POST /api/campaign/add`.
     pub fn writes(&self) -> Vec<String> {
-        let service = self.inside();
+        let service = self.sandbox();
         let writes = service.log().iter().filter(|entry| entry.method != Method::Get);
         writes.map(|entry| format!("{} {}", entry.method, entry.path)).collect()
     }
@@ -73,22 +73,22 @@ impl LiveService {
     /// The requests since the last call.
     pub fn new_requests(&self) -> Vec<String> {
         let requests = self.requests();
-        self.inside().clear_log();
+        self.sandbox().clear_log();
         requests
     }
 
     /// Number of requests, and number of those that exceeded the rate limit.
-    pub fn handled(&self) -> u64 {
-        self.inside().totals().handled
+    pub fn request_count(&self) -> u64 {
+        self.sandbox().totals().handled
     }
 
     pub fn throttled(&self) -> u64 {
-        self.inside().totals().throttled
+        self.sandbox().totals().throttled
     }
 
     /// The service's response to `path`, without rate limit and paging.
     pub fn answer(&self, path: &str) -> serde_json::Value {
-        let mut service = self.inside().clone();
+        let mut service = self.sandbox().clone();
         service.behaviour_mut().rate_limit = RateLimit::Unlimited;
         service.behaviour_mut().max_limit = None;
         let now = SystemClock::new(Interrupt::default()).now();
@@ -152,7 +152,7 @@ impl Host {
     }
 
     /// The received requests, each with its body.
-    pub fn heard(&self) -> Vec<String> {
+    pub fn received(&self) -> Vec<String> {
         self.state.0.lock().unwrap().heard.clone()
     }
 
@@ -172,7 +172,7 @@ impl Host {
     }
 
     /// The requests that [`Host::next`] has not returned yet.
-    pub fn rest(&self) -> Vec<String> {
+    pub fn unread(&self) -> Vec<String> {
         let state = self.state.0.lock().unwrap();
         state.heard[state.given..].to_vec()
     }

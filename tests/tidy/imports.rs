@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::Source;
-use super::{nothing, program};
+use super::{assert_none, program};
 
 /// The files that each file imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
@@ -115,7 +115,7 @@ fn imports(sources: &[Source]) -> Imports {
 }
 
 /// The imports of a file that imports the importing one, directly or by others.
-fn rings(all: &Imports) -> Vec<String> {
+fn import_cycles(all: &Imports) -> Vec<String> {
     let reaches = |from: &String, path: &String| {
         let mut seen = BTreeSet::new();
         let mut open = vec![from];
@@ -133,11 +133,14 @@ fn rings(all: &Imports) -> Vec<String> {
 
 #[test]
 fn no_file_imports_a_file_that_imports_it() {
-    nothing("move what both need to a third file", rings(&imports(&program().collect::<Vec<_>>())));
+    assert_none(
+        "move what both need to a third file",
+        import_cycles(&imports(&program().collect::<Vec<_>>())),
+    );
 }
 
 #[test]
-fn a_ring_of_imports_is_found_in_every_spelling() {
+fn an_import_cycle_is_found_in_every_spelling() {
     let ring = |one: &str, other: &str| {
         let files = [
             ("src/a/mod.rs", "pub mod b;\npub use b::B;"),
@@ -145,7 +148,7 @@ fn a_ring_of_imports_is_found_in_every_spelling() {
             ("src/c.rs", other),
         ];
         let files = files.map(|(path, text)| Source::new(path, text));
-        rings(&imports(&files)).len()
+        import_cycles(&imports(&files)).len()
     };
     assert_eq!(ring("use crate::c::C;", "use crate::a::b::B;"), 2);
     assert_eq!(ring("use crate::{\n    c::{C, D},\n};", "fn f() -> crate::a::b::B {}"), 2);

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::nothing;
+use super::assert_none;
 use super::source::{files, names, read, sources};
 
-const LONGEST: usize = 370;
+const MAX_LINES: usize = 370;
 
 /// The paths that the document names. Under a heading with a folder in it, names
 /// of files are relative to that folder.
@@ -43,7 +43,7 @@ fn the_map_names_every_file_of_the_program() {
     };
     let unnamed = files("src").into_iter();
     let unnamed = unnamed.filter(|it| !tests(it) && !named.contains(it) && !in_named(it));
-    nothing("ARCHITECTURE.md does not name", unnamed);
+    assert_none("ARCHITECTURE.md does not name", unnamed);
 }
 
 #[test]
@@ -66,13 +66,13 @@ fn the_map_names_every_folder_of_tests_and_examples() {
             || named.contains(&beside)
             || folder.is_some_and(|folder| named.contains(&folder))
     };
-    nothing("ARCHITECTURE.md does not name", rooms.into_iter().filter(|room| !known(room)));
+    assert_none("ARCHITECTURE.md does not name", rooms.into_iter().filter(|room| !known(room)));
 }
 
 #[test]
 fn every_path_on_the_map_exists() {
     let root = super::source::root();
-    nothing("gone", named().into_iter().filter(|path| !root.join(path).exists()));
+    assert_none("gone", named().into_iter().filter(|path| !root.join(path).exists()));
 }
 
 #[test]
@@ -90,11 +90,11 @@ fn every_type_that_the_map_names_is_declared() {
         code.iter().any(|source| source.code.lines().any(is_it))
     };
     let undeclared = named.into_iter().filter(|name| !declared(name));
-    nothing("declared nowhere", undeclared.map(str::to_owned));
+    assert_none("declared nowhere", undeclared.map(str::to_owned));
 }
 
 #[test]
-fn the_map_is_short_enough_to_be_read() {
+fn the_map_is_short() {
     let lines = read("ARCHITECTURE.md").lines().count();
-    assert!(lines < LONGEST, "{lines} lines");
+    assert!(lines < MAX_LINES, "{lines} lines");
 }

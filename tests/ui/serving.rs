@@ -43,7 +43,7 @@ impl Page {
         Answer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
-    pub fn asks(&self, method: &str, path: &str, more: &str) -> Answer {
+    pub fn request(&self, method: &str, path: &str, more: &str) -> Answer {
         let host = &self.address;
         self.send(&format!(
             "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{more}\r\n"
@@ -52,7 +52,7 @@ impl Page {
 
     #[track_caller]
     pub fn get(&self, path: &str) -> String {
-        let answer = self.asks("GET", path, "");
+        let answer = self.request("GET", path, "");
         assert_eq!(answer.status, 200, "{path}\n{}\n{}", answer.head, answer.body);
         answer.body
     }
@@ -92,7 +92,7 @@ fn links(body: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_link_leads_to_a_page_and_nothing_hostile_gets_through() {
+fn every_link_leads_to_a_page_and_hostile_text_is_escaped() {
     let (_service, environment) = vault_with_history();
     let page = Page::start(&environment, &[]);
     let mut todo = vec!["/".to_owned()];
@@ -122,7 +122,7 @@ fn every_link_leads_to_a_page_and_nothing_hostile_gets_through() {
 }
 
 #[test]
-fn pages_tell_what_the_commands_tell() {
+fn pages_agree_with_the_commands() {
     let (_service, environment) = vault_with_history();
     let page = Page::start(&environment, &["main"]);
     let overview = page.get("/");
@@ -169,16 +169,16 @@ fn a_missing_page_has_the_same_layout() {
         "/accounts/%2e%2e%2fsandbox/records/campaigns",
         "/accounts/%ff",
     ] {
-        let answer = page.asks("GET", path, "");
+        let answer = page.request("GET", path, "");
         assert!([400, 404].contains(&answer.status), "{path} {}", answer.status);
         assert!(answer.head.contains("content-security-policy: default-src 'none'"), "{path}");
     }
-    let body = page.asks("GET", "/accounts/%3Cscript%3E", "").body;
+    let body = page.request("GET", "/accounts/%3Cscript%3E", "").body;
     assert!(body.contains("&#60;script&#62;") && body.contains("stylesheet"), "{body}");
 }
 
 #[test]
-fn a_damaged_vault_fails_its_own_account_alone() {
+fn a_damaged_vault_affects_only_its_account() {
     let (_service, environment) = vault_with_history();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     let vault = environment.path("vaults/main.db");
@@ -188,7 +188,7 @@ fn a_damaged_vault_fails_its_own_account_alone() {
     assert!(
         overview.contains("badge failing\">Failing<") && overview.contains("badge good\">Good<")
     );
-    let answer = page.asks("GET", "/accounts/main", "");
+    let answer = page.request("GET", "/accounts/main", "");
     assert_eq!(answer.status, 500);
     assert!(answer.body.contains("Cannot read the vault") && answer.body.contains("stylesheet"));
     page.get("/accounts/sandbox");
@@ -199,7 +199,7 @@ fn a_damaged_vault_fails_its_own_account_alone() {
 }
 
 #[test]
-fn where_no_service_has_told_its_limit_yet_the_configuration_does() {
+fn the_configured_limit_is_shown_before_the_service_reports_one() {
     let environment = TestEnvironment::new().account_with("https://links.example", "limit = 7\n");
     let page = Page::start(&environment, &[]);
     let told = "linkvault_limit_requests_per_minute{account=\"main\"} 7";
@@ -207,11 +207,11 @@ fn where_no_service_has_told_its_limit_yet_the_configuration_does() {
 }
 
 #[test]
-fn every_answer_is_guarded_and_nothing_can_be_changed() {
+fn every_response_is_guarded_and_read_only() {
     let environment = TestEnvironment::new();
     let page = Page::start(&environment, &["--allow-host", "vault.example"]);
     for path in ["/", "/metrics", "/healthz", "/style.css", "/nowhere"] {
-        let head = page.asks("GET", path, "").head;
+        let head = page.request("GET", path, "").head;
         for header in [
             "content-security-policy: default-src 'none'; style-src 'self'; img-src 'self' data:; \
              form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -221,9 +221,9 @@ fn every_answer_is_guarded_and_nothing_can_be_changed() {
         ] {
             assert!(head.contains(header), "{path}: {header}\n{head}");
         }
-        assert_eq!(page.asks("HEAD", path, "").body, "");
+        assert_eq!(page.request("HEAD", path, "").body, "");
         for method in ["POST", "PUT", "DELETE", "PATCH"] {
-            let answer = page.asks(method, path, "content-length: 0\r\n");
+            let answer = page.request(method, path, "content-length: 0\r\n");
             assert!([404, 405].contains(&answer.status), "{method} {path} {}", answer.status);
         }
     }
@@ -241,7 +241,7 @@ fn the_ui_requires_its_token() {
     let page = Page::start(&environment, &["--token-file", "page.token"]);
     assert_eq!(page.get("/healthz"), "ok\n");
     for path in ["/", "/metrics", "/accounts/sandbox", "/nowhere"] {
-        let answer = page.asks("GET", path, "");
+        let answer = page.request("GET", path, "");
         assert_eq!(answer.status, 401, "{path}");
         assert!(answer.head.contains("www-authenticate: bearer"));
         // Where exactly it stands is not told to a client without it.
@@ -249,7 +249,7 @@ fn the_ui_requires_its_token() {
         assert!(!answer.body.contains("page.token"), "{}", answer.body);
     }
     let right = "authorization: Bearer s3cret-of-the-page\r\n";
-    assert_eq!(page.asks("GET", "/metrics", right).status, 200);
+    assert_eq!(page.request("GET", "/metrics", right).status, 200);
     let login = |body: &str| {
         let length = body.len();
         let head = "content-type: application/x-www-form-urlencoded\r\nconnection: close";
@@ -266,30 +266,30 @@ fn the_ui_requires_its_token() {
     assert!(cookie.contains("httponly") && cookie.contains("samesite=strict"), "{cookie}");
     assert!(!answer.head.contains("s3cret"));
     let cookie = format!("cookie: {}\r\n", cookie.split(';').next().unwrap());
-    assert_eq!(page.asks("GET", "/", &cookie).status, 200);
+    assert_eq!(page.request("GET", "/", &cookie).status, 200);
     // The second one waits for a second.
-    let wrong = page.asks("GET", "/metrics", "authorization: Bearer wrong\r\n");
+    let wrong = page.request("GET", "/metrics", "authorization: Bearer wrong\r\n");
     for wrong in [wrong, login("token=wrong")] {
         assert_eq!(wrong.status, 401);
         assert!(wrong.body.contains("Wrong token"));
     }
-    assert_eq!(page.asks("GET", "/", &cookie).status, 200);
+    assert_eq!(page.request("GET", "/", &cookie).status, 200);
 }
 
 #[test]
-fn an_address_that_others_reach_needs_a_token() {
+fn a_public_listen_address_needs_a_token() {
     let environment = TestEnvironment::new().file("empty", "\n");
     let refused = environment.run(&["ui", "--listen", "0.0.0.0:0"]).exits_with(64);
-    refused.says_among("needs a token").says_among("--token-file");
+    refused.stderr_has("needs a token").stderr_has("--token-file");
     let empty = environment.run(&["ui", "--token-file", "empty"]).exits_with(1);
-    empty.says_among("it should hold the token");
+    empty.stderr_has("it should hold the token");
     environment.write("short", "fifteen-letters\n");
     let environment = environment.mode("short", 0o600);
     let short = environment.run(&["ui", "--token-file", "short"]).exits_with(1);
     short
-        .says_among("error: cannot use the page token: it has 15 characters and needs 16\n")
-        .says_among("hint: `openssl rand -hex 32 > page.token` makes a token\n");
-    environment.run(&["ui", "missing"]).exits_with(1).says_among("no account");
+        .stderr_has("error: cannot use the page token: it has 15 characters and needs 16\n")
+        .stderr_has("hint: `openssl rand -hex 32 > page.token` makes a token\n");
+    environment.run(&["ui", "missing"]).exits_with(1).stderr_has("no account");
 }
 
 /// Where the tool is not installed this says so and tries nothing; with
@@ -299,11 +299,11 @@ fn an_address_that_others_reach_needs_a_token() {
 fn promtool_finds_nothing_wrong_with_the_metrics() {
     let (_service, environment) = vault_with_history();
     let page = Page::start(&environment, &[]);
-    let text = page.asks("GET", "/metrics", "");
+    let text = page.request("GET", "/metrics", "");
     assert!(text.head.contains("content-type: text/plain; version=0.0.4"), "{}", text.head);
     assert!(text.head.contains("vary: accept"), "{}", text.head);
     let accept = "accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n";
-    let open = page.asks("GET", "/metrics", accept);
+    let open = page.request("GET", "/metrics", accept);
     assert!(open.head.contains("content-type: application/openmetrics-text"), "{}", open.head);
     assert!(open.body.ends_with("# EOF\n") && !text.body.contains("# EOF"));
     let mut command = Command::new("promtool");

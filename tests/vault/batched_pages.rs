@@ -37,19 +37,19 @@ fn crash_after(times: &[i64], then: impl FnOnce(&mut TestService<'_>)) -> usize 
 }
 
 #[test]
-fn a_crash_costs_the_pages_of_the_last_moment_alone() {
+fn a_crash_loses_only_the_current_batch() {
     assert_eq!(crash_after(&[0, 40, 80], |_| ()), 0);
     assert_eq!(crash_after(&[0, 40, 100], |_| ()), 3);
     assert_eq!(crash_after(&[0, 40, 100, 150], |_| ()), 3);
 }
 
 #[test]
-fn a_clock_that_was_set_back_does_not_hold_pages_for_ever() {
+fn a_clock_that_was_set_back_does_not_delay_commits_forever() {
     assert_eq!(crash_after(&[0, -5_000], |_| ()), 2);
 }
 
 #[test]
-fn what_was_held_is_kept_when_a_crawl_is_stopped_or_goes_on_to_other_things() {
+fn flush_conclude_and_unbatched_writes_commit_a_batch() {
     assert_eq!(crash_after(&[0, 1], |service| service.vault.flush().unwrap()), 2);
     let concluded = crash_after(&[0, 1], |service| {
         let number = service.number;

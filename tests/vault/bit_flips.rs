@@ -49,7 +49,7 @@ fn a_changed_byte_is_reported_or_changes_nothing_that_can_be_read() {
 }
 
 #[test]
-fn a_vault_that_is_damaged_is_never_a_reason_to_panic_when_it_is_read() {
+fn reading_a_damaged_vault_never_panics() {
     let original = Original::new();
     let mut random = fastrand::Rng::with_seed(11);
     for _ in 0..60 {

@@ -56,7 +56,7 @@ fn uncounted(raw: &str) -> String {
 }
 
 #[test]
-fn any_two_snapshots_differ_by_what_their_whole_states_do() {
+fn comparing_versions_equals_comparing_states() {
     let folder = tempfile::tempdir().unwrap();
     let mut vault = vault(&folder);
     let mut found_some = 0;
@@ -108,7 +108,7 @@ fn any_two_snapshots_differ_by_what_their_whole_states_do() {
 }
 
 #[test]
-fn pages_of_records_are_the_whole_list_and_can_be_searched() {
+fn record_pages_cover_the_list_and_can_be_searched() {
     let folder = tempfile::tempdir().unwrap();
     let mut vault = vault(&folder);
     for number in [1, 6].map(SnapshotId) {
@@ -138,7 +138,7 @@ fn pages_of_records_are_the_whole_list_and_can_be_searched() {
 }
 
 #[test]
-fn series_tell_what_each_snapshot_showed() {
+fn series_have_the_values_of_each_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let mut vault = vault(&folder);
     let records = vault.records_over_time().unwrap();

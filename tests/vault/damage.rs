@@ -284,7 +284,7 @@ fn a_running_snapshot_is_checked_as_well() {
 }
 
 #[test]
-fn a_span_that_reaches_into_forgotten_snapshots_is_noticed() {
+fn a_span_that_begins_or_ends_in_a_forgotten_snapshot_is_noticed() {
     let original = Original::new();
     // These do not affect anything that can be read.
     for change in [
@@ -296,7 +296,7 @@ fn a_span_that_reaches_into_forgotten_snapshots_is_noticed() {
 }
 
 #[test]
-fn what_sqlite_programs_add_of_their_own_is_no_damage() {
+fn tables_that_sqlite_tools_add_are_not_damage() {
     let original = Original::new();
     for change in [
         "CREATE VIEW mine AS SELECT name FROM campaigns",
@@ -308,7 +308,7 @@ fn what_sqlite_programs_add_of_their_own_is_no_damage() {
 }
 
 #[test]
-fn an_open_vault_notices_a_template_that_was_changed_behind_its_back() {
+fn an_open_vault_notices_a_template_changed_by_another_connection() {
     let original = Original::new();
     let path = original.copy();
     let mut vault = Vault::open(&path).unwrap();

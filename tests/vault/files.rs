@@ -13,7 +13,7 @@ use super::lock::StillClock;
 use crate::vault::snapshot_builder::{campaigns, day, plain};
 
 #[test]
-fn the_log_counts_into_the_size_whatever_the_file_is_called() {
+fn the_size_includes_the_log_with_any_file_name() {
     for name in ["v.db", "v.sqlite", "no extension", "a.b.c"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
@@ -66,7 +66,7 @@ fn a_backup_leaves_no_free_pages_in_the_file() {
 }
 
 #[test]
-fn many_that_open_a_new_vault_at_once_all_get_it() {
+fn many_processes_can_open_a_new_vault_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let made_whole = Vault::open_or_create(&folder.path().join("model.db")).unwrap();
     for round in 0..40 {
@@ -138,7 +138,7 @@ fn a_vault_opened_twice_in_one_process_keeps_its_locks() {
 
 #[cfg(unix)]
 #[test]
-fn the_vault_its_log_its_lock_and_its_folder_are_for_their_owner_alone() {
+fn vault_log_lock_and_folder_are_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = tempfile::tempdir().unwrap();
     for first in ["lock", "vault"] {

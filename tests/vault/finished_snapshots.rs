@@ -184,7 +184,7 @@ fn no_statement_changes_a_sent_value_of_a_finished_snapshot() {
 }
 
 #[test]
-fn a_running_snapshot_can_be_written_and_a_forgotten_one_be_dropped() {
+fn a_running_snapshot_can_be_written_and_a_forgotten_one_dropped() {
     let mut it = Finished::new();
     let running = it.running;
     it.tool
@@ -197,7 +197,7 @@ fn a_running_snapshot_can_be_written_and_a_forgotten_one_be_dropped() {
         ))
         .unwrap();
     it.vault.retag(running, "again").unwrap();
-    TestService::go_on(&mut it.vault).finish();
+    TestService::continue_running(&mut it.vault).finish();
     let before = it.vault.state(running, &Resource::ALL).unwrap();
     let known = it.vault.snapshots().unwrap();
     let old: Vec<_> = known.iter().map(|it| it.number).filter(|number| *number < running).collect();
@@ -209,7 +209,7 @@ fn a_running_snapshot_can_be_written_and_a_forgotten_one_be_dropped() {
 
 /// Two processes write to one snapshot, as if the lock had failed.
 #[test]
-fn who_still_writes_to_a_snapshot_that_another_has_finished_is_refused() {
+fn writing_to_a_snapshot_finished_by_another_process_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.db");
     let mut one = Vault::open_or_create(&path).unwrap();
@@ -259,7 +259,7 @@ fn who_still_writes_to_a_snapshot_that_another_has_finished_is_refused() {
 }
 
 #[test]
-fn a_foreign_trigger_and_a_missing_one_are_refused_before_any_can_fire() {
+fn a_foreign_or_missing_trigger_is_refused_before_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     for (name, change) in [
         ("added", "CREATE TRIGGER evil AFTER INSERT ON meta BEGIN DELETE FROM step; END"),

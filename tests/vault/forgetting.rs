@@ -19,7 +19,7 @@ fn names(vault: &mut Vault, number: SnapshotId) -> Vec<String> {
 }
 
 #[test]
-fn the_next_backup_counts_against_the_snapshot_before_it_forgotten_or_not() {
+fn changes_are_counted_against_the_previous_snapshot_even_if_forgotten() {
     for running in [false, true] {
         let mut vault = Vault::in_memory().unwrap();
         campaigns(&mut vault, day(0), &[(1, "a"), (2, "b")]);
@@ -52,7 +52,7 @@ fn the_next_backup_counts_against_the_snapshot_before_it_forgotten_or_not() {
 }
 
 #[test]
-fn what_only_forgotten_snapshots_showed_is_in_no_history() {
+fn records_only_in_forgotten_snapshots_are_in_no_history() {
     let mut vault = Vault::in_memory().unwrap();
     campaigns(&mut vault, day(0), &[(1, "a")]);
     campaigns(&mut vault, day(1), &[(1, "b")]);
@@ -63,7 +63,7 @@ fn what_only_forgotten_snapshots_showed_is_in_no_history() {
 }
 
 #[test]
-fn every_snapshot_can_be_forgotten_and_backups_go_on() {
+fn backups_continue_after_every_snapshot_is_forgotten() {
     let mut vault = Vault::in_memory().unwrap();
     campaigns(&mut vault, day(0), &[(1, "a"), (2, "b")]);
     campaigns(&mut vault, day(1), &[(1, "A")]);
@@ -93,7 +93,7 @@ fn a_forgotten_snapshot_keeps_its_digest_in_the_chain_and_cannot_be_read() {
 }
 
 #[test]
-fn nothing_is_forgotten_if_one_of_them_cannot_be() {
+fn no_snapshot_is_forgotten_if_one_cannot_be() {
     let mut vault = Vault::in_memory().unwrap();
     campaigns(&mut vault, day(0), &[(1, "a")]);
     campaigns(&mut vault, day(1), &[(1, "b")]);
@@ -108,7 +108,7 @@ fn nothing_is_forgotten_if_one_of_them_cannot_be() {
 }
 
 #[test]
-fn forgetting_gives_space_back() {
+fn forgetting_releases_space() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.db");
     let mut vault = Vault::open_or_create(&path).unwrap();
@@ -127,7 +127,7 @@ fn forgetting_gives_space_back() {
 }
 
 #[test]
-fn a_full_disk_while_space_is_given_back_does_not_undo_the_forgetting() {
+fn a_full_disk_while_pages_are_released_does_not_revert_forget() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.db");
     let mut vault = Vault::open_or_create(&path).unwrap();
@@ -150,7 +150,7 @@ fn traces(folder: &std::path::Path, word: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_forgotten_is_in_no_page_no_log_and_no_copy() {
+fn forgotten_records_are_in_no_page_log_or_copy() {
     for (last, closed) in [(false, false), (false, true), (true, false)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("v.db");

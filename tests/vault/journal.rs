@@ -24,7 +24,7 @@ fn states(vault: &Vault, run: RunId) -> Vec<(StepState, u32)> {
 }
 
 #[test]
-fn a_step_goes_from_planned_over_sent_to_its_end_and_back_if_it_never_left() {
+fn a_step_is_planned_then_sent_then_closed_or_planned_again() {
     use StepState::{Done, Planned, Sent};
     let mut vault = Vault::in_memory().unwrap();
     let run = vault.begin_run(&new(3), day(0)).unwrap();
@@ -44,7 +44,7 @@ fn a_step_goes_from_planned_over_sent_to_its_end_and_back_if_it_never_left() {
 }
 
 #[test]
-fn what_is_held_is_on_the_disk_with_the_next_intent() {
+fn a_batched_result_is_committed_with_the_next_sent_step() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.db");
     let mut vault = Vault::open_or_create(&path).unwrap();
@@ -58,7 +58,7 @@ fn what_is_held_is_on_the_disk_with_the_next_intent() {
 }
 
 #[test]
-fn what_was_sent_is_remembered_with_the_step_that_sent_it() {
+fn sent_values_are_stored_with_their_step() {
     let mut vault = Vault::in_memory().unwrap();
     let run = vault.begin_run(&new(1), day(0)).unwrap();
     let sent = |field: &str| SentValue {
@@ -86,7 +86,7 @@ fn what_was_sent_is_remembered_with_the_step_that_sent_it() {
 }
 
 #[test]
-fn ids_of_other_accounts_are_kept_apart_and_follow_what_was_brought_back() {
+fn ids_of_other_accounts_are_separate_and_follow_restored_records() {
     let mut vault = Vault::in_memory().unwrap();
     let campaigns = Resource::Campaigns;
     let stands = |origin: &str, old, new| {
@@ -107,7 +107,7 @@ fn ids_of_other_accounts_are_kept_apart_and_follow_what_was_brought_back() {
 }
 
 #[test]
-fn a_plan_is_known_to_have_been_used_and_an_unfinished_run_keeps_its_snapshots() {
+fn an_applied_plan_is_recorded_and_an_unfinished_run_keeps_its_snapshots() {
     let mut vault = Vault::in_memory().unwrap();
     vault.claim(&sample::identity(), false).unwrap();
     campaigns(&mut vault, day(0), &[(1, "one")]);

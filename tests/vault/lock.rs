@@ -36,14 +36,14 @@ impl Clock for StillClock {
 }
 
 /// A clock that advances by each wait, and releases the lock during one of them.
-struct LettingGo {
+struct ReleasingClock {
     locked: Mutex<Option<Box<dyn Any + Send>>>,
     at_wait: u32,
     waits: Mutex<u32>,
     ends: SleepOutcome,
 }
 
-impl LettingGo {
+impl ReleasingClock {
     fn new(locked: impl Any + Send, at_wait: u32) -> Self {
         let locked: Box<dyn Any + Send> = Box::new(locked);
         Self {
@@ -55,7 +55,7 @@ impl LettingGo {
     }
 }
 
-impl Clock for LettingGo {
+impl Clock for ReleasingClock {
     fn now(&self) -> Timestamp {
         day(0)
     }
@@ -79,16 +79,16 @@ impl Clock for LettingGo {
 }
 
 fn take(vault: &Path, command: &str) -> Result<Lock, LockError> {
-    Lock::take(vault, command, Duration::ZERO, &LettingGo::new((), 0))
+    Lock::take(vault, command, Duration::ZERO, &ReleasingClock::new((), 0))
 }
 
 #[test]
-fn a_holder_tells_its_purpose_and_one_without_a_known_purpose_is_read_too() {
+fn a_lock_names_its_purpose_and_an_unknown_purpose_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
     let purpose = || Lock::holder(&vault).map(|it| it.purpose);
     let command = LockCommand { purpose: LockPurpose::Backup, ..LockCommand::from("x") };
-    let lock = Lock::take(&vault, &command, Duration::ZERO, &LettingGo::new((), 0)).unwrap();
+    let lock = Lock::take(&vault, &command, Duration::ZERO, &ReleasingClock::new((), 0)).unwrap();
     assert_eq!(purpose(), Some(LockPurpose::Backup));
     for other in ["", r#","purpose":"of a newer program""#] {
         let text = format!(r#"{{"pid":1,"command":"linkvault backup main","since":0{other}}}"#);
@@ -99,7 +99,7 @@ fn a_holder_tells_its_purpose_and_one_without_a_known_purpose_is_read_too() {
 }
 
 #[test]
-fn the_second_is_told_who_holds_the_lock_and_since_when() {
+fn a_held_lock_shows_its_holder_and_start() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
     assert_eq!(Lock::holder(&vault), None);
@@ -127,7 +127,7 @@ fn the_second_is_told_who_holds_the_lock_and_since_when() {
 }
 
 #[test]
-fn each_vault_has_a_lock_of_its_own_and_none_is_the_vault_itself() {
+fn each_vault_has_its_own_lock_file() {
     let folder = tempfile::tempdir().unwrap();
     let vaults = ["main.db", "main.sqlite", "main", "main.lock"].map(|it| folder.path().join(it));
     let _locks = vaults.each_ref().map(|vault| take(vault, "backup").unwrap());
@@ -135,11 +135,12 @@ fn each_vault_has_a_lock_of_its_own_and_none_is_the_vault_itself() {
 }
 
 #[test]
-fn who_waits_gets_the_lock_once_it_is_let_go() {
+fn a_waiting_process_gets_the_released_lock() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
     let waiting = |ends, patience| {
-        let clock = LettingGo { ends, ..LettingGo::new(take(&vault, "backup").unwrap(), 3) };
+        let clock =
+            ReleasingClock { ends, ..ReleasingClock::new(take(&vault, "backup").unwrap(), 3) };
         let taken = Lock::take(&vault, "check", patience, &clock);
         let waits = *clock.waits.lock().unwrap();
         (taken, waits)
@@ -156,13 +157,13 @@ fn who_waits_gets_the_lock_once_it_is_let_go() {
 }
 
 #[test]
-fn a_process_that_only_looks_at_a_lock_keeps_no_other_from_it() {
+fn reading_the_holder_does_not_take_the_lock() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
     drop(take(&vault, "backup").unwrap());
     let looking = File::open(folder.path().join("main.db.lock")).unwrap();
     looking.lock_shared().unwrap();
-    let clock = LettingGo::new(looking, 1);
+    let clock = ReleasingClock::new(looking, 1);
     Lock::take(&vault, "backup", Duration::ZERO, &clock).unwrap();
     assert_eq!(*clock.waits.lock().unwrap(), 1);
 }
@@ -171,11 +172,11 @@ fn a_process_that_only_looks_at_a_lock_keeps_no_other_from_it() {
 const HELPER: &str = "LINKVAULT_TEST_LOCKS";
 
 /// A process that holds the lock of a vault until it is killed or dropped.
-struct Helper(Child);
+struct HelperProcess(Child);
 
-impl Helper {
+impl HelperProcess {
     /// Starts the test `name` in a process that locks `vault`. The test must begin with
-    /// [`Helper::is_this`].
+    /// [`HelperProcess::is_this`].
     fn start(name: &str, vault: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", &format!("vault::lock::{name}"), "--nocapture"])
@@ -191,7 +192,7 @@ impl Helper {
 
     /// In a helper process: takes the lock, calls `work`, holds the lock until the parent ends or
     /// kills it, and returns true.
-    fn is_this(work: impl FnOnce(&Path)) -> bool {
+    fn run_as_helper(work: impl FnOnce(&Path)) -> bool {
         let Some(vault) = std::env::var_os(HELPER) else { return false };
         let _lock = take(Path::new(&vault), "helper").unwrap();
         work(Path::new(&vault));
@@ -206,7 +207,7 @@ impl Helper {
     }
 }
 
-impl Drop for Helper {
+impl Drop for HelperProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -214,13 +215,13 @@ impl Drop for Helper {
 }
 
 #[test]
-fn the_lock_goes_with_a_killed_process() {
-    if Helper::is_this(|_| ()) {
+fn the_lock_is_released_when_its_process_is_killed() {
+    if HelperProcess::run_as_helper(|_| ()) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
-    let helper = Helper::start("the_lock_goes_with_a_killed_process", &vault);
+    let helper = HelperProcess::start("the_lock_is_released_when_its_process_is_killed", &vault);
     let held = take(&vault, "backup").unwrap_err();
     assert!(matches!(held, LockError::Held(Some(holder)) if holder.pid == helper.0.id()));
     helper.end();
@@ -229,8 +230,8 @@ fn the_lock_goes_with_a_killed_process() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn no_other_path_to_a_vault_leads_around_its_lock() {
-    if Helper::is_this(|_| ()) {
+fn a_vault_is_locked_under_every_path() {
+    if HelperProcess::run_as_helper(|_| ()) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -242,7 +243,7 @@ fn no_other_path_to_a_vault_leads_around_its_lock() {
     std::fs::hard_link(at("main.db"), at("hard.db")).unwrap();
     let names = ["main.db", "link.db", "second.db", "folder/main.db", "hard.db"];
     for locked in names {
-        let helper = Helper::start("no_other_path_to_a_vault_leads_around_its_lock", &at(locked));
+        let helper = HelperProcess::start("a_vault_is_locked_under_every_path", &at(locked));
         for name in names {
             let taken = take(&at(name), "backup");
             assert!(matches!(taken, Err(LockError::Held(_))), "{locked} by {name}: {taken:?}");
@@ -256,14 +257,14 @@ fn no_other_path_to_a_vault_leads_around_its_lock() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_removal_of_its_file_does_not_end_a_lock() {
-    if Helper::is_this(|_| ()) {
+fn removing_the_lock_file_does_not_release_the_lock() {
+    if HelperProcess::run_as_helper(|_| ()) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
     drop(Vault::open_or_create(&vault).unwrap());
-    let helper = Helper::start("the_removal_of_its_file_does_not_end_a_lock", &vault);
+    let helper = HelperProcess::start("removing_the_lock_file_does_not_release_the_lock", &vault);
     std::fs::remove_file(folder.path().join("main.db.lock")).unwrap();
     for _ in 0..2 {
         let taken = take(&vault, "backup");
@@ -275,14 +276,14 @@ fn the_removal_of_its_file_does_not_end_a_lock() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_vault_that_was_created_under_a_lock_is_locked_like_any_other() {
-    if Helper::is_this(|vault| drop(Vault::open_or_create(vault).unwrap())) {
+fn a_vault_created_under_a_lock_is_locked() {
+    if HelperProcess::run_as_helper(|vault| drop(Vault::open_or_create(vault).unwrap())) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
-    let name = "a_vault_that_was_created_under_a_lock_is_locked_like_any_other";
-    let helper = Helper::start(name, &vault);
+    let name = "a_vault_created_under_a_lock_is_locked";
+    let helper = HelperProcess::start(name, &vault);
     std::fs::remove_file(folder.path().join("main.db.lock")).unwrap();
     let taken = take(&vault, "backup");
     assert!(matches!(taken, Err(LockError::Held(_))), "{taken:?}");
@@ -291,25 +292,25 @@ fn a_vault_that_was_created_under_a_lock_is_locked_like_any_other() {
 }
 
 #[test]
-fn who_waits_for_a_lock_finds_a_new_file_in_the_place_of_a_removed_one() {
+fn a_waiting_process_finds_the_new_file_of_a_removed_lock() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
     let file = folder.path().join("main.db.lock");
     // Another process locks the file, and removes it while this one waits.
     let locked = File::create(&file).unwrap();
     locked.lock().unwrap();
-    let removed = Removes(locked, file.clone());
-    let clock = LettingGo::new(removed, 2);
+    let removed = RemovingFile(locked, file.clone());
+    let clock = ReleasingClock::new(removed, 2);
     let lock = Lock::take(&vault, "backup", Duration::from_secs(9), &clock).unwrap();
     assert!(file.exists());
     assert!(matches!(take(&vault, "check"), Err(LockError::Held(Some(_)))));
     drop(lock);
 }
 
-/// Removes a locked file before the lock is released.
-struct Removes(#[allow(dead_code)] File, PathBuf);
+/// RemovingFile a locked file before the lock is released.
+struct RemovingFile(#[allow(dead_code)] File, PathBuf);
 
-impl Drop for Removes {
+impl Drop for RemovingFile {
     fn drop(&mut self) {
         std::fs::remove_file(&self.1).unwrap();
     }

@@ -55,7 +55,7 @@ fn sample_bytes() -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_database_is_refused() {
+fn a_file_that_is_not_a_database_is_refused() {
     let folder = Folder::new();
     for bytes in [
         &b"just a text\n"[..],
@@ -78,7 +78,7 @@ fn a_folder_is_refused() {
 }
 
 #[test]
-fn another_program_s_database_is_refused() {
+fn the_database_of_another_program_is_refused() {
     for sql in [
         "CREATE TABLE t(x)",
         "PRAGMA application_id = 77",
@@ -95,7 +95,7 @@ fn another_program_s_database_is_refused() {
 }
 
 #[test]
-fn another_program_s_log_is_not_written_back_into_its_file() {
+fn the_log_of_another_program_is_not_checkpointed() {
     let theirs = Folder::new();
     let db = plain(&theirs.0.path().join("v.db"));
     db.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t(x); INSERT INTO t VALUES(1)")
@@ -119,7 +119,7 @@ fn an_empty_file_becomes_a_vault() {
 }
 
 #[test]
-fn a_missing_vault_is_said_to_be_missing_and_not_made_by_reading() {
+fn reading_a_missing_vault_is_an_error_and_creates_no_file() {
     let folder = Folder::new();
     let path = folder.0.path().join("none.db");
     for open in [Vault::open, Vault::open_read_only] {
@@ -139,7 +139,7 @@ fn a_newer_format_is_refused_with_both_numbers() {
 }
 
 #[test]
-fn a_lost_format_number_is_damage() {
+fn a_missing_format_number_is_damage() {
     let folder = Folder::new();
     let path = folder.file(&sample_bytes());
     for number in ["0", "-1"] {
@@ -166,7 +166,7 @@ fn a_damaged_header_is_refused() {
 }
 
 #[test]
-fn a_file_that_was_cut_is_refused() {
+fn a_truncated_file_is_refused() {
     let bytes = sample_bytes();
     for length in [16, 60, 99, 100, 4095, 4096, 4097, 8192, bytes.len() / 2, bytes.len() - 4096] {
         let folder = Folder::new();
@@ -176,7 +176,7 @@ fn a_file_that_was_cut_is_refused() {
 }
 
 #[test]
-fn another_account_is_refused_and_the_next_backup_goes_on() {
+fn another_account_is_refused_and_the_next_backup_continues() {
     let folder = Folder::new();
     let path = folder.0.path().join("v.db");
     sample::write(&path).close().unwrap();
@@ -224,7 +224,7 @@ fn another_url_is_refused_unless_the_service_moved() {
 }
 
 #[test]
-fn a_crawl_of_another_account_leaves_the_vault_as_it_was() {
+fn a_crawl_of_another_account_does_not_change_the_vault() {
     let folder = Folder::new();
     let path = folder.0.path().join("v.db");
     let other = AccountIdentity { service: "http://sandbox".to_owned(), account: 4711 };
@@ -243,7 +243,7 @@ fn a_crawl_of_another_account_leaves_the_vault_as_it_was() {
 }
 
 #[test]
-fn a_full_disk_stops_a_crawl_at_any_page_and_it_goes_on_once_there_is_room() {
+fn a_crawl_stopped_by_a_full_disk_at_any_page_can_be_continued() {
     let folder = Folder::new();
     let path = folder.0.path().join("v.db");
     let world = World::with_sample_account();
@@ -284,11 +284,11 @@ fn a_full_disk_stops_a_crawl_at_any_page_and_it_goes_on_once_there_is_room() {
 }
 
 /// Environment variable with the name of the test that the helper process runs.
-const PLAIN_USER: &str = "LINKVAULT_TEST_PLAIN_USER";
+const UNPRIVILEGED_USER: &str = "LINKVAULT_TEST_PLAIN_USER";
 
 /// Runs `work` as a user whom permissions restrict: root runs the test again as `nobody`.
 #[cfg(unix)]
-fn as_a_plain_user(test: &str, work: impl FnOnce()) {
+fn as_unprivileged_user(test: &str, work: impl FnOnce()) {
     use std::os::unix::fs::OpenOptionsExt as _;
     use std::os::unix::process::CommandExt as _;
     let probe = tempfile::tempdir().unwrap();
@@ -303,10 +303,10 @@ fn as_a_plain_user(test: &str, work: impl FnOnce()) {
     if std::fs::File::open(&path).is_err() {
         return work();
     }
-    assert!(std::env::var_os(PLAIN_USER).is_none(), "permissions do not bind nobody either");
+    assert!(std::env::var_os(UNPRIVILEGED_USER).is_none(), "permissions do not bind nobody either");
     let ran = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("vault::open_errors::{test}")])
-        .env(PLAIN_USER, "1")
+        .env(UNPRIVILEGED_USER, "1")
         .current_dir("/")
         .uid(65534)
         .gid(65534)
@@ -328,8 +328,8 @@ fn set_mode(path: &Path, mode: u32) {
 
 #[cfg(unix)]
 #[test]
-fn a_read_only_file_can_be_read_but_is_refused_for_writing_at_once() {
-    as_a_plain_user("a_read_only_file_can_be_read_but_is_refused_for_writing_at_once", || {
+fn a_read_only_file_can_be_opened_only_for_reading() {
+    as_unprivileged_user("a_read_only_file_can_be_opened_only_for_reading", || {
         let folder = Folder::new();
         let path = folder.file(&sample_bytes());
         set_mode(&path, 0o400);
@@ -353,8 +353,8 @@ fn a_read_only_file_can_be_read_but_is_refused_for_writing_at_once() {
 
 #[cfg(unix)]
 #[test]
-fn a_vault_in_a_read_only_folder_can_be_read_but_is_refused_for_writing() {
-    as_a_plain_user("a_vault_in_a_read_only_folder_can_be_read_but_is_refused_for_writing", || {
+fn a_vault_in_a_read_only_folder_can_be_opened_only_for_reading() {
+    as_unprivileged_user("a_vault_in_a_read_only_folder_can_be_opened_only_for_reading", || {
         let folder = Folder::new();
         let path = folder.file(&sample_bytes());
         set_mode(folder.0.path(), 0o500);
@@ -376,8 +376,8 @@ fn a_vault_in_a_read_only_folder_can_be_read_but_is_refused_for_writing() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_may_not_be_read_is_said_to_be_so() {
-    as_a_plain_user("a_file_that_may_not_be_read_is_said_to_be_so", || {
+fn a_file_without_read_permission_has_its_own_error() {
+    as_unprivileged_user("a_file_without_read_permission_has_its_own_error", || {
         let folder = Folder::new();
         let path = folder.file(&sample_bytes());
         set_mode(&path, 0o0);

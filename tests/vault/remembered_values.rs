@@ -17,7 +17,7 @@ fn two_texts() -> (TestEnvironment, LiveService, u64) {
     environment.run(&["backup", "main", "-q", "--tag", "v1"]).succeeds();
     let is = |data: &str| {
         service
-            .inside()
+            .sandbox()
             .store()
             .qr_codes
             .iter()
@@ -33,11 +33,11 @@ fn two_texts() -> (TestEnvironment, LiveService, u64) {
 }
 
 fn data(service: &LiveService, id: u64) -> Value {
-    service.inside().store().qr_codes.get(id).unwrap().content.data.clone().unwrap_or_default()
+    service.sandbox().store().qr_codes.get(id).unwrap().content.data.clone().unwrap_or_default()
 }
 
 #[test]
-fn an_older_export_and_an_older_record_show_the_text_of_then() {
+fn export_and_show_use_the_sent_values_of_the_snapshot() {
     let (environment, _service, id) = two_texts();
     for tag in ["v1", "v2"] {
         let reference = format!("main@{tag}");
@@ -48,14 +48,14 @@ fn an_older_export_and_an_older_record_show_the_text_of_then() {
         assert_eq!(row.contains("rgb"), tag == "v2", "{row}");
         let id = id.to_string();
         let shown = environment.run(&["show", &reference, "qr_codes", &id]).succeeds();
-        shown.prints_among("data (as sent)").prints_among(tag);
+        shown.stdout_has("data (as sent)").stdout_has(tag);
         let shown = environment.run(&["show", &reference, "qr_codes", &id, "--json"]).succeeds();
         assert_eq!(shown.json()["remembered"]["data"], tag);
     }
 }
 
 #[test]
-fn a_change_that_no_list_shows_is_in_diff_and_log() {
+fn a_change_of_an_unlisted_value_is_in_diff_and_log() {
     let (environment, _service, id) = two_texts();
     let diff = environment.run(&["diff", "main@v1", "main@v2", "--json"]).succeeds().json();
     let changes = diff["changes"].as_array().unwrap();
@@ -75,7 +75,7 @@ fn a_change_that_no_list_shows_is_in_diff_and_log() {
 }
 
 #[test]
-fn restore_and_undo_lead_back_to_the_text_of_then() {
+fn restore_and_undo_restore_the_sent_values_of_the_snapshot() {
     let (environment, service, id) = two_texts();
     let plan = environment.run(&["plan", "main@v1", "--to", "main", "--json"]).succeeds().json();
     let steps = plan["steps"].as_array().unwrap();
@@ -97,14 +97,14 @@ fn restore_and_undo_lead_back_to_the_text_of_then() {
     environment.write("edit.csv", &format!("id,data\n{id},v3\n"));
     let edit = ["import", "edit.csv", "--resource", "qr_codes", "--to", "main", "--yes"];
     environment.run(&edit).succeeds();
-    environment.run(&["undo", "main", "2", "--yes"]).exits_with(4).says_among("v3");
+    environment.run(&["undo", "main", "2", "--yes"]).exits_with(4).stderr_has("v3");
     assert_eq!(data(&service, id), "v3");
 }
 
 /// The colour was sent after v1, and its previous value is unknown. A link cannot be unassigned
 /// either.
 #[test]
-fn what_was_first_sent_after_the_snapshot_is_listed_by_restore() {
+fn restore_lists_values_first_sent_after_the_snapshot() {
     let (environment, service, id) = two_texts();
     environment.write("campaign_links.csv", "campaign,link\n7,41\n");
     let links = ["import", "campaign_links.csv", "--to", "main", "--yes"];
@@ -126,25 +126,25 @@ fn what_was_first_sent_after_the_snapshot_is_listed_by_restore() {
     assert_eq!(unsupported("v3"), [""; 0]);
     for _ in 0..2 {
         let restored = environment.run(&["restore", "v1", "--to", "main", "--yes"]).exits_with(3);
-        restored.prints_among("what it replaced is not known");
+        restored.stdout_has("what it replaced is not known");
         assert_eq!(data(&service, id), "v1");
     }
 }
 
 /// The deleted code is created with its values in the snapshot, without those sent later.
 #[test]
-fn a_code_that_was_deleted_comes_back_as_it_was() {
+fn a_deleted_code_is_restored_with_its_content() {
     let (environment, service, id) = two_texts();
-    service.inside().mutate(|store| drop(store.remove_qr(id)));
+    service.sandbox().mutate(|store| drop(store.remove_qr(id)));
     environment.run(&["restore", "v1", "--to", "main", "--yes"]).succeeds();
-    let inside = service.inside();
+    let inside = service.sandbox();
     let content = inside.store().qr_codes.iter().last().unwrap().1.content.clone();
     assert_eq!((content.data, content.background), (Some(json!("v1")), None));
 }
 
 /// Only edited cells are sent, also of columns that no list returns.
 #[test]
-fn a_hidden_cell_that_was_not_edited_is_not_pushed() {
+fn an_unedited_cell_of_an_unlisted_field_is_not_sent() {
     let (environment, service, id) = two_texts();
     environment.run(&["export", "main@v1", "--to", "sheets"]).succeeds();
     let sheet = environment.text("sheets/qr_codes.csv");
@@ -156,13 +156,13 @@ fn a_hidden_cell_that_was_not_edited_is_not_pushed() {
     let edited = row.replace(",v1,", ",v4,");
     environment.edit("sheets/qr_codes.csv", row, &edited);
     let plan = environment.run(&["plan", "sheets", "--to", "main"]);
-    plan.exits_with(4).says_among("data").says_among("v2");
+    plan.exits_with(4).stderr_has("data").stderr_has("v2");
     assert_eq!(data(&service, id), "v2");
 }
 
 /// A migration of an older snapshot uses the text of that snapshot.
 #[test]
-fn a_migration_and_a_sandbox_take_what_was_true_then() {
+fn migrate_and_sandbox_use_the_sent_values_of_the_snapshot() {
     let (environment, _service, id) = two_texts();
     let shown = environment.run(&["show", "main@v1", "--json"]).succeeds().json();
     let number = shown["snapshot"]["snapshot"].as_i64().map(SnapshotId).unwrap();
@@ -176,7 +176,7 @@ fn a_migration_and_a_sandbox_take_what_was_true_then() {
     environment.write("config.toml", &config);
     let moved = ["migrate", "main@v1", "new", "--only", "qr_codes", "--yes"];
     environment.run(&moved);
-    let inside = new.inside();
+    let inside = new.sandbox();
     let texts: Vec<_> =
         inside.store().qr_codes.iter().filter_map(|(_, row)| row.content.data.clone()).collect();
     assert_eq!(texts, [json!("v1")]);

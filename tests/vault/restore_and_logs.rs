@@ -58,14 +58,14 @@ fn backup(vault: &mut Vault, at: i64, names: &[(i64, String)]) {
 }
 
 /// A vault that crashed at several points of its history, and copies made in between.
-struct Life {
+struct CrashHistory {
     _folder: TempDir,
     at: PathBuf,
     crashes: Vec<Crashed>,
     copies: Vec<Vec<u8>>,
 }
 
-fn life() -> Life {
+fn crash_history() -> CrashHistory {
     let folder = tempfile::tempdir().unwrap();
     let (path, copy) = (folder.path().join("main.db"), folder.path().join("copy.db"));
     let (mut crashes, mut copies) = (Vec::new(), Vec::new());
@@ -91,14 +91,14 @@ fn life() -> Life {
         vault.close().unwrap();
         copies.push(std::fs::read(&path).unwrap());
     }
-    Life { at: folder.path().join("restored.db"), _folder: folder, crashes, copies }
+    CrashHistory { at: folder.path().join("restored.db"), _folder: folder, crashes, copies }
 }
 
 /// An observed fault: a copy was written over a vault with a log left by a crash, and SQLite
 /// applied the log to it.
 #[test]
 fn a_log_of_an_old_file_is_never_applied_to_a_copy() {
-    let life = life();
+    let life = crash_history();
     let (mut refused, mut harmless, mut damaged) = (0, 0, 0);
     for copy in &life.copies {
         put(&life.at, copy, &[]);
@@ -143,8 +143,8 @@ fn a_log_of_an_old_file_is_never_applied_to_a_copy() {
 
 /// The log of another SQLite tool has no mark of its file.
 #[test]
-fn a_log_that_another_tool_left_is_not_applied_to_a_copy() {
-    let life = life();
+fn a_log_of_another_tool_is_not_applied_to_a_copy() {
+    let life = crash_history();
     put(&life.at, life.copies.last().unwrap(), &[]);
     let tool = plain(&life.at);
     tool.execute_batch("CREATE TABLE notes(note TEXT); INSERT INTO notes VALUES('mine')").unwrap();
@@ -162,7 +162,7 @@ fn a_log_that_another_tool_left_is_not_applied_to_a_copy() {
 
 #[test]
 fn a_vault_with_its_own_log_opens_after_any_crash() {
-    let life = life();
+    let life = crash_history();
     for crash in &life.crashes {
         assert!(!crash.log.is_empty());
         put(&life.at, &crash.file, &crash.log);
@@ -182,7 +182,7 @@ fn a_vault_with_its_own_log_opens_after_any_crash() {
 /// A checkpoint writes the pages of the log into the file in their order; a crash leaves only some.
 #[test]
 fn a_vault_opens_after_a_crash_within_a_checkpoint() {
-    let life = life();
+    let life = crash_history();
     for crash in &life.crashes {
         put(&life.at, &crash.file, &crash.log);
         let whole = read(&life.at);
@@ -207,8 +207,8 @@ fn a_vault_opens_after_a_crash_within_a_checkpoint() {
 }
 
 #[test]
-fn a_vault_that_is_made_anew_does_not_take_up_a_log_that_was_left() {
-    let life = life();
+fn a_new_vault_ignores_a_leftover_log() {
+    let life = crash_history();
     let log = &life.crashes[1].log;
     put(&life.at, &[], log);
     std::fs::remove_file(&life.at).unwrap();
@@ -218,11 +218,11 @@ fn a_vault_that_is_made_anew_does_not_take_up_a_log_that_was_left() {
 }
 
 #[test]
-fn a_copy_takes_the_place_of_a_vault_and_of_its_log_at_every_step() {
-    let life = life();
+fn a_copy_replaces_vault_and_log_at_every_step() {
+    let life = crash_history();
     let from = life.at.with_extension("from");
     for (nth, stop) in
-        [None, Some(ReplaceStep::LogGone), Some(ReplaceStep::Replaced)].into_iter().enumerate()
+        [None, Some(ReplaceStep::LogRemoved), Some(ReplaceStep::Replaced)].into_iter().enumerate()
     {
         for crash in life.crashes.iter().step_by(2) {
             for copy in life.copies.iter().skip(nth).step_by(4) {
@@ -240,7 +240,7 @@ fn a_copy_takes_the_place_of_a_vault_and_of_its_log_at_every_step() {
                     _ => Ok(()),
                 });
                 assert_eq!(done.is_ok(), stop.is_none());
-                let expected = if stop == Some(ReplaceStep::LogGone) { &old } else { &new };
+                let expected = if stop == Some(ReplaceStep::LogRemoved) { &old } else { &new };
                 assert_eq!(&read(&life.at), expected, "{stop:?}");
                 assert_eq!(std::fs::read(&from).unwrap(), *copy);
             }
@@ -249,8 +249,8 @@ fn a_copy_takes_the_place_of_a_vault_and_of_its_log_at_every_step() {
 }
 
 #[test]
-fn a_copy_with_its_own_log_is_restored_with_it_and_a_foreign_one_is_left_out() {
-    let life = life();
+fn a_copy_is_restored_with_its_own_log_and_without_a_foreign_one() {
+    let life = crash_history();
     let from = life.at.with_extension("from");
     let crash = &life.crashes[3];
     put(&from, &crash.file, &crash.log);
@@ -275,8 +275,8 @@ fn a_copy_with_its_own_log_is_restored_with_it_and_a_foreign_one_is_left_out() {
 }
 
 #[test]
-fn a_copy_that_is_damaged_newer_or_no_vault_replaces_nothing() {
-    let life = life();
+fn a_damaged_newer_or_foreign_copy_replaces_nothing() {
+    let life = crash_history();
     let from = life.at.with_extension("from");
     let crash = &life.crashes[3];
     put(&life.at, &crash.file, &crash.log);
@@ -305,7 +305,7 @@ fn a_copy_that_is_damaged_newer_or_no_vault_replaces_nothing() {
 
 #[test]
 fn a_vault_that_another_program_has_open_is_not_replaced() {
-    let life = life();
+    let life = crash_history();
     let from = life.at.with_extension("from");
     put(&life.at, &life.crashes[1].file, &life.crashes[1].log);
     let old = read(&life.at);

@@ -88,7 +88,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_newest_complete_and_the_needed_always_stay(
+    fn the_newest_complete_and_the_needed_snapshots_are_always_kept(
         all in snapshots(), keep in keep(), needed in prop::collection::vec((1..40_i64).prop_map(SnapshotId), 0..4),
     ) {
         let kept = kept(&all, &keep, &needed);

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::sample;
 use crate::vault::snapshot_builder::{assert_sound, contents};
 
-struct Place {
+struct TestFolder {
     folder: TempDir,
     vault: PathBuf,
     journal: PathBuf,
@@ -18,7 +18,7 @@ struct Place {
     file: Vec<u8>,
 }
 
-impl Place {
+impl TestFolder {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (vault, journal) = (folder.path().join("v.db"), folder.path().join("v.db-journal"));
@@ -57,14 +57,14 @@ const FILL: &str = "CREATE TABLE filled(x); INSERT INTO filled SELECT randomblob
 
 #[test]
 fn a_journal_of_another_file_is_refused_and_a_restore_leaves_it_out() {
-    let it = Place::new();
+    let it = TestFolder::new();
     let other = it.folder.path().join("other.db");
     Connection::open(&other).unwrap().execute_batch(FILL).unwrap();
-    let foreign = Place::journal_of(&other, "UPDATE filled SET x = randomblob(900)");
+    let foreign = TestFolder::journal_of(&other, "UPDATE filled SET x = randomblob(900)");
     it.refuses(&foreign);
     let copy = it.folder.path().join("copy.db");
     std::fs::write(&copy, &it.file).unwrap();
-    it.refuses(&Place::journal_of(&copy, FILL));
+    it.refuses(&TestFolder::journal_of(&copy, FILL));
     for stopped in [true, false] {
         std::fs::write(&it.journal, &foreign).unwrap();
         let after = &mut |_| if stopped { Err(VaultError::Stopped) } else { Ok(()) };
@@ -78,8 +78,8 @@ fn a_journal_of_another_file_is_refused_and_a_restore_leaves_it_out() {
 /// A copy has no log until linkvault opens it for writing; another tool may have crashed before
 /// that.
 #[test]
-fn what_a_tool_left_undone_in_a_file_without_a_log_is_rolled_back() {
-    let it = Place::new();
+fn an_interrupted_transaction_of_a_tool_is_rolled_back() {
+    let it = TestFolder::new();
     let copy = it.folder.path().join("copy.db");
     let mut vault = Vault::open(&it.vault).unwrap();
     let before = contents(&mut vault, &it.vault).unwrap();
@@ -117,7 +117,7 @@ fn mode_switch(file: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 
 #[test]
 fn a_crash_while_the_journal_mode_is_switched_locks_no_vault() {
-    let it = Place::new();
+    let it = TestFolder::new();
     let mut vault = Vault::open(&it.vault).unwrap();
     let before = contents(&mut vault, &it.vault).unwrap();
     vault.close().unwrap();
@@ -138,7 +138,7 @@ fn a_crash_while_the_journal_mode_is_switched_locks_no_vault() {
 
 #[test]
 fn a_journal_that_changes_more_than_the_journal_mode_is_refused() {
-    let it = Place::new();
+    let it = TestFolder::new();
     it.refuses(&mode_switch(&it.file, |page| page[43] = 99));
     it.refuses(&mode_switch(&it.file, |page| page[200] ^= 1));
     let mut shorter = mode_switch(&it.file, |_| {});

@@ -269,7 +269,7 @@ impl World {
                         RecordKey::Item { channel, .. } => Some(*channel),
                         RecordKey::Id(_) => None,
                     };
-                    TestService::go_on(vault).put_in(at.0, channel, &[&text.raw]);
+                    TestService::continue_running(vault).put_in(at.0, channel, &[&text.raw]);
                     model.put(at, &text);
                 }
             }
@@ -281,17 +281,17 @@ impl World {
             }
             Step::Statistics(code, scans) if model.running.is_some() => {
                 let body = format!(r#"{{"clicks":{scans}}}"#);
-                TestService::go_on(vault).statistics(*code, *scans, &body);
+                TestService::continue_running(vault).statistics(*code, *scans, &body);
                 model.statistics.entry(*code).or_default().insert(model.last, body);
             }
             Step::Finish => {
                 let Some(running) = &model.running else { return };
                 for at in running.vanishing.clone() {
                     if model.now.remove(&at).is_some() {
-                        TestService::go_on(vault).remove(at.0, &[at.1]);
+                        TestService::continue_running(vault).remove(at.0, &[at.1]);
                     }
                 }
-                let snapshot = TestService::go_on(vault).finish();
+                let snapshot = TestService::continue_running(vault).finish();
                 model.finish(snapshot);
             }
             Step::Forget(which) => {
@@ -329,7 +329,7 @@ proptest! {
     })]
 
     #[test]
-    fn every_snapshot_reads_back_exactly_whatever_came_after(
+    fn every_snapshot_reads_back_exactly_after_later_writes(
         steps in prop::collection::vec(step(), 10..50),
     ) {
         let mut world = World::new();

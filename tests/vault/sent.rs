@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::vault::snapshot_builder::{TestService, assert_sound, campaigns, day};
 
 #[test]
-fn what_was_sent_is_remembered_by_record_and_field_and_the_last_one_counts() {
+fn the_last_sent_value_of_each_record_and_field_is_stored() {
     let mut vault = Vault::in_memory().unwrap();
     let key = RecordKey::Item { channel: 1, kind: "odd/kind".to_owned(), id: -3 };
     let code = RecordKey::Id(5);
@@ -35,7 +35,7 @@ fn values(vault: &Vault, number: Option<SnapshotId>, field: &str) -> Vec<String>
 
 /// Spans are counted in snapshots, so the clock does not matter.
 #[test]
-fn a_snapshot_shows_what_was_sent_before_it_was_finished() {
+fn a_snapshot_shows_values_sent_before_its_end() {
     let mut vault = Vault::in_memory().unwrap();
     let key = RecordKey::Id(1);
     let send = |vault: &mut Vault, value: &str| {
@@ -99,7 +99,7 @@ fn slug(id: i64, value: &str, created: bool) -> Vec<SentValue> {
 
 /// The only writes to `sent` that change finished snapshots.
 #[test]
-fn a_run_adds_to_a_finished_snapshot_what_it_sent_before_that() {
+fn a_finished_snapshot_shows_values_that_its_run_had_sent() {
     let mut vault = Vault::in_memory().unwrap();
     vault.claim(&super::sample::identity(), false).unwrap();
     campaigns(&mut vault, day(0), &[(1, "a")]);
@@ -177,7 +177,7 @@ fn data(vault: &Vault, numbers: &[i64]) -> Vec<Option<String>> {
 
 /// Another user deletes a code and creates another one, which gets the same id.
 #[test]
-fn what_was_sent_for_a_code_ends_where_its_link_and_date_are_those_of_another_one() {
+fn values_sent_for_a_code_end_when_its_id_is_reused() {
     let mut vault = Vault::in_memory().unwrap();
     let key = RecordKey::Id(1);
     let mine = || Some("mine".to_owned());
@@ -200,7 +200,7 @@ fn what_was_sent_for_a_code_ends_where_its_link_and_date_are_those_of_another_on
 }
 
 #[test]
-fn what_a_run_sent_for_a_code_that_got_a_known_id_stays_though_it_is_the_same() {
+fn values_sent_for_a_code_with_a_reused_id_are_kept_even_if_equal() {
     let mut vault = Vault::in_memory().unwrap();
     vault.claim(&super::sample::identity(), false).unwrap();
     vault.remember(Resource::QrCodes, &RecordKey::Id(1), "data", r#""mine""#, day(0)).unwrap();
@@ -213,7 +213,7 @@ fn what_a_run_sent_for_a_code_that_got_a_known_id_stays_though_it_is_the_same() 
 
 /// The run creates a code that gets the id of a deleted one, and the list cannot be read after it.
 #[test]
-fn what_a_run_sent_for_a_code_is_kept_until_a_snapshot_shows_that_code() {
+fn values_sent_for_a_code_are_kept_until_a_snapshot_shows_it() {
     let mut vault = Vault::in_memory().unwrap();
     vault.claim(&super::sample::identity(), false).unwrap();
     code(&mut vault, 0, "a", "2026-01-01");
@@ -259,7 +259,7 @@ fn what_was_sent_for_a_code_that_is_gone_is_not_taken_for_the_next_one_with_its_
 }
 
 #[test]
-fn what_only_forgotten_snapshots_show_is_gone_and_no_more() {
+fn forget_drops_only_values_of_forgotten_snapshots() {
     let mut vault = Vault::in_memory().unwrap();
     let send = |vault: &mut Vault, id: i64, value: &str| {
         vault.remember(Resource::Campaigns, &RecordKey::Id(id), "slug", value, day(0)).unwrap();
@@ -292,7 +292,7 @@ fn what_only_forgotten_snapshots_show_is_gone_and_no_more() {
 }
 
 #[test]
-fn a_password_is_never_kept() {
+fn a_password_is_never_stored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.db");
     let mut vault = Vault::open_or_create(&path).unwrap();

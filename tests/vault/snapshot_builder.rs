@@ -38,7 +38,7 @@ impl<'v> TestService<'v> {
     }
 
     /// Continues the running snapshot.
-    pub fn go_on(vault: &'v mut Vault) -> Self {
+    pub fn continue_running(vault: &'v mut Vault) -> Self {
         let (snapshot, _) = vault.running().unwrap().unwrap();
         Self { vault, number: snapshot.number, now: snapshot.touched, page: 100, batch: false }
     }

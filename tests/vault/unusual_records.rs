@@ -43,7 +43,7 @@ fn sorted(raws: &[impl AsRef<str>]) -> Vec<String> {
 }
 
 #[test]
-fn records_that_no_document_describes_come_back_to_the_byte() {
+fn undocumented_records_are_restored_byte_for_byte() {
     let mut vault = Vault::in_memory().unwrap();
     let mut service = TestService::begin(&mut vault, day(0));
     service.put(Resource::Campaigns, &CAMPAIGNS);
@@ -55,7 +55,7 @@ fn records_that_no_document_describes_come_back_to_the_byte() {
 }
 
 #[test]
-fn huge_members_and_deep_ones_come_back_to_the_byte() {
+fn huge_and_deep_members_are_restored_byte_for_byte() {
     let huge = format!(r#"{{"id":1,"name":"n","blob":"{}"}}"#, "é\\n".repeat(400_000));
     let deep = format!(r#"{{"id":2,"name":"n","deep":{}{}}}"#, "[".repeat(100), "]".repeat(100));
     let wide = format!(
@@ -77,7 +77,7 @@ fn shapes(path: &std::path::Path) -> i64 {
 }
 
 #[test]
-fn thousands_of_shapes_are_bounded_and_an_unchanged_record_stays_unchanged() {
+fn the_number_of_templates_is_limited_and_records_stay_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("many.db");
     // Each record has its own member, and so its own template.
@@ -103,7 +103,7 @@ fn thousands_of_shapes_are_bounded_and_an_unchanged_record_stays_unchanged() {
 }
 
 #[test]
-fn a_record_kept_verbatim_is_unchanged_once_there_is_room_for_its_template() {
+fn a_verbatim_record_is_unchanged_when_its_template_is_added() {
     let mut vault = Vault::in_memory().unwrap();
     let raw = |id: i64| format!(r#"{{"id":{id},"k{id}":1}}"#);
     let all: Vec<_> = (0..4200).map(raw).collect();
@@ -124,7 +124,7 @@ fn a_record_kept_verbatim_is_unchanged_once_there_is_room_for_its_template() {
 }
 
 #[test]
-fn scans_are_a_series_even_where_the_record_is_kept_verbatim() {
+fn scans_of_a_verbatim_record_are_a_series() {
     let mut vault = Vault::in_memory().unwrap();
     for (number, scans) in [(1, "007"), (2, "008")] {
         let mut service = TestService::begin(&mut vault, day(number));
@@ -137,7 +137,7 @@ fn scans_are_a_series_even_where_the_record_is_kept_verbatim() {
 }
 
 #[test]
-fn a_counter_that_stops_being_told_is_told_no_longer() {
+fn a_counter_that_is_no_longer_sent_is_no_longer_shown() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("counter.db");
     let mut vault = Vault::open_or_create(&path).unwrap();
@@ -162,7 +162,7 @@ fn a_counter_that_stops_being_told_is_told_no_longer() {
 }
 
 #[test]
-fn a_record_that_comes_twice_in_a_snapshot_is_kept_as_it_came_last() {
+fn the_last_of_duplicate_records_in_a_snapshot_is_kept() {
     let mut vault = Vault::in_memory().unwrap();
     crate::vault::snapshot_builder::campaigns(&mut vault, day(0), &[(1, "old")]);
     let mut service = TestService::begin(&mut vault, day(1));
@@ -178,7 +178,7 @@ fn a_record_that_comes_twice_in_a_snapshot_is_kept_as_it_came_last() {
 }
 
 #[test]
-fn a_record_that_changed_and_then_vanished_counts_as_removed() {
+fn a_record_that_changed_and_disappeared_counts_as_removed() {
     let mut vault = Vault::in_memory().unwrap();
     crate::vault::snapshot_builder::campaigns(&mut vault, day(0), &[(1, "one"), (2, "two")]);
     let mut service = TestService::begin(&mut vault, day(1));

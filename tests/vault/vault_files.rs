@@ -1,6 +1,6 @@
 //! Vaults that cannot be used: each gives a clear error and remains unchanged.
 
-use crate::support::{LiveService, Ran, TestEnvironment};
+use crate::support::{CommandOutput, LiveService, TestEnvironment};
 
 /// An account with a vault of one snapshot, in one file.
 fn backed_up() -> (TestEnvironment, LiveService) {
@@ -11,23 +11,23 @@ fn backed_up() -> (TestEnvironment, LiveService) {
 }
 
 /// Runs a backup on `vault` and asserts that every byte remains.
-fn refused(environment: &TestEnvironment, vault: &[u8]) -> Ran {
+fn refused(environment: &TestEnvironment, vault: &[u8]) -> CommandOutput {
     let file = environment.path("vaults/main.db");
     std::fs::write(&file, vault).unwrap();
-    let ran = environment.run(&["backup", "main"]).exits_with(1).prints("");
+    let ran = environment.run(&["backup", "main"]).exits_with(1).stdout_is("");
     assert!(std::fs::read(&file).unwrap() == vault, "the file was changed: {}", ran.stderr());
     ran
 }
 
 #[test]
-fn a_file_that_is_no_vault_is_refused() {
+fn a_file_that_is_not_a_vault_is_refused() {
     let (environment, _service) = backed_up();
     for text in ["A diary, and not a vault.".repeat(40), "short".to_owned()] {
-        refused(&environment, text.as_bytes()).says_among(
+        refused(&environment, text.as_bytes()).stderr_has(
             "error: HOME/vaults/main.db is not a vault of linkvault\n\
              hint: move the file away, or name another vault in the configuration\n",
         );
-        environment.run(&["snapshots", "main"]).exits_with(1).says_among("is not a vault");
+        environment.run(&["snapshots", "main"]).exits_with(1).stderr_has("is not a vault");
     }
 }
 
@@ -39,7 +39,7 @@ fn a_database_of_another_program_is_refused() {
     db.execute_batch("create table campaigns(x); insert into campaigns values(1)").unwrap();
     drop(db);
     let bytes = std::fs::read(&other).unwrap();
-    refused(&environment, &bytes).says_among("is not a vault of linkvault");
+    refused(&environment, &bytes).stderr_has("is not a vault of linkvault");
 }
 
 #[test]
@@ -50,8 +50,8 @@ fn a_vault_of_a_newer_format_is_refused() {
     db.close().unwrap();
     let bytes = std::fs::read(environment.path("vaults/main.db")).unwrap();
     refused(&environment, &bytes)
-        .says_among("has vault format 99, and this program knows formats up to ")
-        .says_among("hint: use the newer linkvault that wrote it");
+        .stderr_has("has vault format 99, and this program knows formats up to ")
+        .stderr_has("hint: use the newer linkvault that wrote it");
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn a_truncated_vault_is_refused() {
     let (environment, _service) = backed_up();
     let bytes = std::fs::read(environment.path("vaults/main.db")).unwrap();
     refused(&environment, &bytes[..bytes.len() / 2])
-        .says_among("HOME/vaults/main.db is damaged: ")
-        .says_among("run `linkvault backup`");
+        .stderr_has("HOME/vaults/main.db is damaged: ")
+        .stderr_has("run `linkvault backup`");
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn check_without_a_name_checks_every_account() {
     let (environment, service) = backed_up();
     let other = format!("[accounts.young]\nurl = \"{}\"\nkey_env = \"LINKS_KEY\"\n", service.url());
     let config = environment.text("config.toml");
-    environment.run(&["check"]).succeeds().prints_among("main is sound: ");
+    environment.run(&["check"]).succeeds().stdout_has("main is sound: ");
     environment.write("config.toml", &format!("{config}{other}"));
     let ran = environment.run(&["check"]).exits_with(1);
-    ran.prints_among("main is sound: ").says_among("error: young");
+    ran.stdout_has("main is sound: ").stderr_has("error: young");
     let document = environment.run(&["check", "--json"]).exits_with(1).json();
     assert_eq!(document["accounts"][0]["sound"], true);
     assert_eq!(document["accounts"][1]["account"], "young");
@@ -87,7 +87,7 @@ fn check_finds_an_altered_byte_of_a_record() {
     bytes[at] = b'T';
     std::fs::write(&file, &bytes).unwrap();
     let ran = environment.run(&["check", "main"]).exits_with(1);
-    ran.prints_among("main is damaged: ").says_among("campaigns");
+    ran.stdout_has("main is damaged: ").stderr_has("campaigns");
     let document = environment.run(&["check", "main", "--json"]).exits_with(1).json();
     assert_eq!(document["sound"], false);
     assert!(!document["problems"].as_array().unwrap().is_empty());
@@ -117,24 +117,24 @@ fn damage_anywhere_is_an_error_and_never_a_panic() {
 #[test]
 fn the_vault_of_another_account_is_refused() {
     let (environment, service) = backed_up();
-    service.inside().mutate(|store| store.account.id = 4711);
-    let ran = environment.run(&["backup", "main"]).exits_with(1).prints("");
+    service.sandbox().mutate(|store| store.account.id = 4711);
+    let ran = environment.run(&["backup", "main"]).exits_with(1).stdout_is("");
     let url = service.url();
-    ran.says_among(&format!(
+    ran.stderr_has(&format!(
         "error: the vault belongs to account 1 of {url}, and the service answers for 4711 of {url}"
     ))
-    .says_among("give this account a vault of its own");
-    environment.run(&["doctor", "main"]).exits_with(1).prints_among("fail key");
+    .stderr_has("give this account a vault of its own");
+    environment.run(&["doctor", "main"]).exits_with(1).stdout_has("fail key");
     let snapshots = environment.run(&["snapshots", "main", "--json"]).succeeds().json();
     assert_eq!(snapshots["snapshots"].as_array().unwrap().len(), 1);
 }
 
 #[test]
-fn a_service_that_moved_is_accepted_on_demand() {
+fn a_moved_service_is_accepted_with_a_flag() {
     let (environment, _service) = backed_up();
     let moved = LiveService::start("", "");
     let environment = environment.account(&moved.url());
-    environment.run(&["backup", "main"]).exits_with(1).says_among("--service-moved");
+    environment.run(&["backup", "main"]).exits_with(1).stderr_has("--service-moved");
     environment.run(&["backup", "main", "--service-moved", "-q"]).succeeds();
     environment.run(&["backup", "main", "-q"]).succeeds();
 }
@@ -143,7 +143,7 @@ fn a_service_that_moved_is_accepted_on_demand() {
 /// followed.
 #[cfg(unix)]
 #[test]
-fn a_link_or_a_fifo_beside_a_vault_is_neither_followed_nor_waited_for() {
+fn a_symlink_or_fifo_beside_a_vault_is_not_opened() {
     let (environment, _service) = backed_up();
     let elsewhere = environment.path("elsewhere");
     for suffix in ["lock", "pace", "daemon"] {
@@ -175,7 +175,7 @@ fn a_fifo_in_place_of_a_file_of_sqlite_is_refused() {
         assert!(made.success());
         for command in [&["backup", "-q"][..], &["snapshots", "main"]] {
             let ran = environment.run(command).exits_with(1);
-            ran.says_among("it is not a regular file");
+            ran.stderr_has("it is not a regular file");
         }
         std::fs::remove_file(&file).unwrap();
         environment.run(&["backup", "-q"]).succeeds();
@@ -184,7 +184,7 @@ fn a_fifo_in_place_of_a_file_of_sqlite_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn a_vault_that_others_can_read_is_mended_and_told() {
+fn a_vault_that_others_can_read_is_made_private_with_a_warning() {
     use std::os::unix::fs::PermissionsExt as _;
     let (environment, _service) = backed_up();
     let (vault, folder) = (environment.path("vaults/main.db"), environment.path("vaults"));
@@ -196,9 +196,9 @@ fn a_vault_that_others_can_read_is_mended_and_told() {
     environment
         .run(&["backup", "-q"])
         .succeeds()
-        .says_among("warning: HOME/vaults/main.db had mode 0644; it is 0600 now\n")
-        .says_among("warning: HOME/vaults can be written to by other users (mode 0777)");
+        .stderr_has("warning: HOME/vaults/main.db had mode 0644; it is 0600 now\n")
+        .stderr_has("warning: HOME/vaults can be written to by other users (mode 0777)");
     assert_eq!(vault.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     set(&folder, 0o700);
-    environment.run(&["backup", "-q"]).succeeds().says("");
+    environment.run(&["backup", "-q"]).succeeds().stderr_is("");
 }

@@ -67,7 +67,7 @@ fn shown(value: rusqlite::types::Value) -> String {
 }
 
 #[test]
-fn every_documented_view_has_the_api_s_own_columns_in_order() {
+fn every_documented_view_has_the_columns_of_the_api_in_order() {
     let (_vault, file) = new_vault();
     let db = plain(&file.path);
     let columns = |view: &str| {
@@ -95,7 +95,7 @@ fn there_are_no_other_views() {
 }
 
 #[test]
-fn a_resource_s_view_shows_the_newest_finished_snapshot_and_not_a_running_one() {
+fn a_resource_view_shows_the_newest_finished_snapshot() {
     let (mut vault, file) = new_vault();
     assert_eq!(rows(&file, "SELECT * FROM campaigns"), Vec::<String>::new());
     campaigns(&mut vault, day(0), &[(1, "one"), (2, "two")]);
@@ -114,7 +114,7 @@ fn a_resource_s_view_shows_the_newest_finished_snapshot_and_not_a_running_one() 
 }
 
 #[test]
-fn campaigns_answer_the_question_of_the_readme() {
+fn the_query_of_the_readme_works() {
     let (mut vault, file) = new_vault();
     let mut service = TestService::begin(&mut vault, day(0));
     service.put(
@@ -164,7 +164,7 @@ fn a_counter_in_a_history_is_as_it_was_at_the_end_of_the_span() {
 }
 
 #[test]
-fn scans_and_statistics_are_told_with_their_times_even_of_forgotten_snapshots() {
+fn scans_and_statistics_keep_their_times_after_forget() {
     let (mut vault, file) = new_vault();
     for (number, scans) in [(0, 1), (1, 1), (2, 4), (3, 6)] {
         let mut service = TestService::begin(&mut vault, day(number));
@@ -190,7 +190,7 @@ fn scans_and_statistics_are_told_with_their_times_even_of_forgotten_snapshots() 
 }
 
 #[test]
-fn snapshots_lists_what_can_be_read_back() {
+fn the_snapshots_view_lists_readable_snapshots() {
     let (mut vault, file) = new_vault();
     campaigns(&mut vault, day(0), &[(1, "one")]);
     campaigns(&mut vault, day(1), &[(1, "uno"), (2, "two")]);

@@ -49,7 +49,7 @@ pub const WORDS: &[&str] = &[
 const NAME: &str = "file.csv";
 
 /// The longest list of mistakes, in lines: 100 mistakes and the number of further ones.
-const MOST_LINES: usize = 101;
+const MAX_LINES: usize = 101;
 
 pub fn run(input: &[u8]) {
     let (which, bytes) = super::choice(input);
@@ -61,7 +61,7 @@ pub fn run(input: &[u8]) {
         Err(problems) => {
             assert!(!problems.is_empty() && problems.count() > 0);
             let lines = problems.lines();
-            assert!(!lines.is_empty() && lines.len() <= MOST_LINES, "{}", lines.len());
+            assert!(!lines.is_empty() && lines.len() <= MAX_LINES, "{}", lines.len());
             let more = format!("and {} more", problems.more);
             let (last, first) = lines.split_last().unwrap_or((&more, &[]));
             assert!(first.iter().all(|line| line.starts_with(NAME)), "{lines:?}");

@@ -38,7 +38,7 @@ const STATUS: [u16; 10] = [200, 201, 204, 301, 400, 401, 403, 404, 429, 503];
 const KEYS: [&str; 2] = ["campaigns", "campaign"];
 
 /// The longest error that a person is shown.
-const MOST: usize = 2000;
+const MAX_ERROR: usize = 2000;
 
 pub fn run(input: &[u8]) {
     let (status, body) = super::choice(input);
@@ -52,7 +52,7 @@ pub fn run(input: &[u8]) {
                 assert!(std::ptr::eq(found.bytes, response.body.as_slice()));
                 assert!(found.message.is_none_or(|it| within(it.get(), body.len())));
             }
-            Err(error) => super::fits_a_person(&format!("{error:?}"), MOST),
+            Err(error) => super::assert_readable(&format!("{error:?}"), MAX_ERROR),
         }
     }
     match page(body, &KEYS) {
@@ -60,7 +60,9 @@ pub fn run(input: &[u8]) {
             let whole: usize = page.records.iter().map(|it| it.get().len()).sum();
             assert!(whole <= body.len(), "the records are slices of the body");
         }
-        Err(why) => super::fits_a_person(&why.replace(char::is_control, " "), MOST + body.len()),
+        Err(why) => {
+            super::assert_readable(&why.replace(char::is_control, " "), MAX_ERROR + body.len())
+        }
     }
     let _ = (single(body, "data"), single(body, "details"));
     wrapped(body);

@@ -44,7 +44,7 @@ fn choice(input: &[u8]) -> (usize, &[u8]) {
 
 /// Asserts that text for a person fits a few lines and cannot control a terminal.
 #[track_caller]
-fn fits_a_person(text: &str, most: usize) {
+fn assert_readable(text: &str, most: usize) {
     assert!(text.chars().count() <= most, "{} characters: {text:.200}", text.chars().count());
     let control = text.chars().find(|it| it.is_control() && *it != '\n');
     assert_eq!(control, None, "{text:?}");

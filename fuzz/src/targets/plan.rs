@@ -41,7 +41,7 @@ pub fn run(input: &[u8]) {
     for bytes in [Some(input), signed.as_deref()].into_iter().flatten() {
         match read(bytes) {
             Ok(plan) => accepted(&plan),
-            Err(error) => super::fits_a_person(
+            Err(error) => super::assert_readable(
                 &error.to_string().replace(char::is_control, " "),
                 2000 + input.len(),
             ),

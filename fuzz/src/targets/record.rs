@@ -40,7 +40,10 @@ pub fn run(input: &[u8]) {
     let decoded = match DecodedRecord::read(resource, channel, raw) {
         Ok(decoded) => decoded,
         Err(problem) => {
-            return super::fits_a_person(&problem.to_string().replace(char::is_control, " "), 200);
+            return super::assert_readable(
+                &problem.to_string().replace(char::is_control, " "),
+                200,
+            );
         }
     };
     assert_eq!(decoded.record.raw, raw);

@@ -44,7 +44,7 @@ pub fn run(input: &[u8]) {
         Ok(schedule) => schedule,
         Err(why) => {
             assert!(!why.is_empty());
-            return super::fits_a_person(
+            return super::assert_readable(
                 &why.replace(char::is_control, " "),
                 500 + text.chars().count(),
             );

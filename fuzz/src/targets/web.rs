@@ -61,7 +61,7 @@ pub const WORDS: &[&str] = &[
 ];
 
 /// The largest page that any request may make.
-const LARGEST: usize = 4 << 20;
+const MAX_RESPONSE: usize = 4 << 20;
 
 /// What must never stand in a page as it came.
 const MARKUP: &str = "<script>alert(1)</script>";
@@ -151,7 +151,7 @@ pub fn run(input: &[u8]) {
     {
         assert!(parts.headers.contains_key(header), "{header} is missing for {path:?}");
     }
-    assert!(body.len() <= LARGEST, "{} bytes for {path:?}", body.len());
+    assert!(body.len() <= MAX_RESPONSE, "{} bytes for {path:?}", body.len());
     let read_only = ![Method::GET, Method::HEAD].contains(&method) && !path.starts_with("/login");
     assert!(!(read_only && parts.status.is_success()), "{method} {path:?}");
     let page = String::from_utf8_lossy(&body);

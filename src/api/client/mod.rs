@@ -164,7 +164,7 @@ impl Client {
 
     /// Time since the last request was sent.
     #[must_use]
-    pub fn idle(&self) -> Option<Duration> {
+    pub fn time_since_send(&self) -> Option<Duration> {
         Some(self.last_sent?.age(&*self.clock))
     }
 
@@ -242,7 +242,7 @@ impl Client {
                 ApiErrorKind::Malformed { status: status @ (401 | 403), excerpt, .. } => {
                     (*status, excerpt.clone())
                 }
-                ApiErrorKind::Refused { status, message } if names_access(message) => {
+                ApiErrorKind::Refused { status, message } if mentions_authentication(message) => {
                     (*status, message.clone())
                 }
                 _ => return error,
@@ -365,7 +365,7 @@ impl Client {
     fn attempt(&mut self, request: &Request) -> Result<Response, ApiErrorKind> {
         self.counters.requests += 1;
         let start = self.clock.monotonic();
-        self.pauses += u64::from(self.idle().is_some_and(|idle| idle > LONG_PAUSE));
+        self.pauses += u64::from(self.time_since_send().is_some_and(|idle| idle > LONG_PAUSE));
         self.last_sent = Some(ClockReading::now(&*self.clock));
         self.pacer.sent(start);
         self.save();
@@ -419,7 +419,7 @@ impl Client {
 }
 
 /// Whether the message is about authentication.
-fn names_access(message: &str) -> bool {
+fn mentions_authentication(message: &str) -> bool {
     let message = message.to_lowercase();
     ["token", "unauthenticated", "unauthorized", "unauthorised", "authentication", "credential"]
         .iter()

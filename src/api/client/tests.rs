@@ -77,7 +77,7 @@ fn client(script: &Script, clock: &Arc<ManualClock>) -> Client {
 }
 
 #[test]
-fn a_read_is_repeated_after_every_passing_failure() {
+fn a_read_is_retried_after_every_transient_failure() {
     for failure in [
         Err(TransportError::NotSent("refused".into())),
         unknown(),
@@ -96,7 +96,7 @@ fn a_read_is_repeated_after_every_passing_failure() {
 }
 
 #[test]
-fn a_refusal_is_final_and_keeps_its_words() {
+fn a_refusal_is_not_retried_and_keeps_its_message() {
     let body = r#"{"error":1,"message":"You already have a campaign with that name."}"#;
     for (status, body) in [(400, body), (200, body), (404, "<html>"), (404, body), (302, "")] {
         let (script, clock) = (Script::of([Ok(answer(status, body))]), Arc::default());
@@ -109,7 +109,7 @@ fn a_refusal_is_final_and_keeps_its_words() {
 }
 
 #[test]
-fn an_answer_that_is_not_of_the_api_is_asked_for_once_more_and_no_oftener() {
+fn a_response_that_is_not_of_the_api_is_retried_once() {
     let page = || Ok(answer(200, "<html>Welcome"));
     let (script, clock) = (Script::of([page()]), Arc::default());
     assert_eq!(client(&script, &clock).get("/api/domains").unwrap(), ok());
@@ -120,7 +120,7 @@ fn an_answer_that_is_not_of_the_api_is_asked_for_once_more_and_no_oftener() {
 }
 
 #[test]
-fn a_missing_resource_is_not_offered_but_a_missing_row_is_refused() {
+fn a_missing_resource_is_not_offered_and_a_missing_record_is_refused() {
     let missing = || Script::of([Ok(answer(404, r#"{"error":1,"message":"Not found."}"#))]);
     let clock = Arc::default();
     let read = client(&missing(), &clock).get("/api/splash").unwrap_err();
@@ -131,7 +131,7 @@ fn a_missing_resource_is_not_offered_but_a_missing_row_is_refused() {
 }
 
 #[test]
-fn repeats_are_bounded_by_the_policy_and_by_the_caller() {
+fn retries_are_limited_by_the_policy_and_by_the_caller() {
     let failures = || Script::of((0..20).map(|_| unknown()));
     let (script, clock) = (failures(), Arc::default());
     assert!(client(&script, &clock).get("/api/qr").unwrap_err().is_overload());
@@ -143,7 +143,7 @@ fn repeats_are_bounded_by_the_policy_and_by_the_caller() {
 }
 
 #[test]
-fn a_throttled_read_waits_as_told_and_gives_up_after_the_bound() {
+fn a_throttled_read_waits_for_retry_after_up_to_the_limit() {
     let (script, clock) = (Script::of([Ok(throttled(41))]), Arc::default());
     let mut one = client(&script, &clock);
     one.get("/api/qr").unwrap();
@@ -156,7 +156,7 @@ fn a_throttled_read_waits_as_told_and_gives_up_after_the_bound() {
 }
 
 #[test]
-fn a_wait_of_days_is_given_up_at_once() {
+fn a_wait_of_days_fails_at_once() {
     let (script, clock) = (Script::of([Ok(throttled(300_000))]), Arc::default());
     let error = client(&script, &clock).get("/api/qr").unwrap_err();
     assert!(matches!(error.kind, ApiErrorKind::Throttled(_)), "{error}");
@@ -164,7 +164,7 @@ fn a_wait_of_days_is_given_up_at_once() {
 }
 
 #[test]
-fn a_write_is_never_repeated_blindly() {
+fn a_write_is_never_retried() {
     for failure in [
         unknown(),
         Ok(answer(502, "<html>")),
@@ -180,7 +180,7 @@ fn a_write_is_never_repeated_blindly() {
 }
 
 #[test]
-fn a_throttled_write_is_told_at_once_and_the_next_one_waits_as_told() {
+fn a_throttled_write_fails_at_once_and_the_next_one_waits_for_retry_after() {
     let (script, clock) = (Script::of([Ok(throttled(3))]), Arc::default());
     let mut client = client(&script, &clock);
     let error = client.send_once(Method::Post, "/api/domain/add", None).unwrap_err();
@@ -189,7 +189,7 @@ fn a_throttled_write_is_told_at_once_and_the_next_one_waits_as_told() {
     client.wait_for_turn(Method::Post, "/api/domain/add").unwrap();
     let waited = clock.monotonic();
     assert!(waited >= Duration::from_secs(3), "{waited:?}");
-    assert_eq!(client.idle(), Some(waited));
+    assert_eq!(client.time_since_send(), Some(waited));
     client.send_once(Method::Post, "/api/domain/add", None).unwrap();
     assert_eq!((script.sent_requests(), clock.monotonic()), (2, waited));
 }
@@ -217,7 +217,7 @@ fn a_request_that_was_not_sent_is_not_counted() {
 }
 
 #[test]
-fn a_wait_that_would_outlast_the_run_is_not_begun() {
+fn a_wait_longer_than_max_duration_is_not_begun() {
     let (script, clock) = (Script::default(), Arc::default());
     let limits =
         ClientLimits { max_duration: Some(Duration::from_secs(50)), ..ClientLimits::default() };
@@ -231,7 +231,7 @@ fn a_wait_that_would_outlast_the_run_is_not_begun() {
 }
 
 #[test]
-fn the_bound_on_requests_is_exact() {
+fn max_requests_is_exact() {
     let (script, clock) = (Script::default(), Arc::default());
     let limits = ClientLimits { max_requests: Some(3), ..ClientLimits::default() };
     let mut client = client(&script, &clock).with_limits(limits);
@@ -253,7 +253,7 @@ fn an_interrupt_ends_the_wait_and_nothing_more_is_sent() {
 }
 
 #[test]
-fn the_state_is_kept_before_the_request_leaves_and_after_its_answer() {
+fn the_pacer_state_is_saved_before_each_request_and_after_its_response() {
     let (script, clock) = (Script::default(), Arc::default());
     let states = Arc::new(Mutex::new(Vec::new()));
     let saved = states.clone();
@@ -265,7 +265,7 @@ fn the_state_is_kept_before_the_request_leaves_and_after_its_answer() {
 }
 
 #[test]
-fn waits_are_told_to_the_watcher() {
+fn waits_are_reported_as_progress() {
     #[derive(Default)]
     struct Watch(Mutex<Vec<String>>);
     impl Progress for Watch {
@@ -281,7 +281,7 @@ fn waits_are_told_to_the_watcher() {
 }
 
 #[test]
-fn the_key_is_in_no_error_even_when_the_service_repeats_it() {
+fn no_error_contains_a_key_that_the_service_echoes() {
     let key = "s3cret-key";
     let long = format!("{}{key}", "x".repeat(115));
     let located = Response {

@@ -31,7 +31,7 @@ fn every_spelling_of_success_is_success() {
 }
 
 #[test]
-fn every_spelling_of_failure_keeps_the_message_word_for_word() {
+fn every_spelling_of_failure_keeps_the_exact_message() {
     for error in ["1", "\"1\"", "true", "400", "\"yes\"", "\"[]\""] {
         let body = format!(r#"{{"error":{error},"message":"No \u00e4, \"really\""}}"#);
         let ApiErrorKind::Refused { message, .. } = kind(200, &body) else { panic!("{body}") };
@@ -41,7 +41,7 @@ fn every_spelling_of_failure_keeps_the_message_word_for_word() {
 
 /// A write with such a response may have been executed.
 #[test]
-fn a_good_status_with_an_odd_error_is_no_refusal() {
+fn a_success_status_with_an_unusual_error_is_not_a_refusal() {
     for error in ["[]", "{}", "[1]", r#"{"name":["taken"]}"#] {
         let body = format!(r#"{{"error":{error},"message":"No"}}"#);
         for status in [200, 201] {
@@ -54,7 +54,7 @@ fn a_good_status_with_an_odd_error_is_no_refusal() {
 }
 
 #[test]
-fn a_bad_key_is_told_from_other_refusals_whatever_the_status() {
+fn a_refused_key_is_distinguished_from_other_refusals_with_any_status() {
     let body = r#"{"error":1,"message":"A valid API key is required to use this service."}"#;
     for status in [200, 400, 401, 403] {
         assert!(matches!(kind(status, body), ApiErrorKind::Unauthorised { .. }), "{status}");
@@ -67,7 +67,7 @@ fn a_bad_key_is_told_from_other_refusals_whatever_the_status() {
 }
 
 #[test]
-fn throttling_is_seen_in_status_or_body() {
+fn throttling_is_detected_in_status_or_body() {
     let body = r#"{"error":429,"message":"Too Many Requests.","Retry-After":41}"#;
     for (status, body) in [
         (200, body),
@@ -94,7 +94,7 @@ fn a_redirect_is_an_error_that_names_its_target() {
 }
 
 #[test]
-fn what_is_not_an_envelope_is_malformed_and_only_a_cut_one_is_called_cut() {
+fn other_documents_are_malformed_and_only_truncated_ones_are_cut() {
     for (body, is_cut) in [
         ("", true),
         (" \n", true),
@@ -122,7 +122,7 @@ fn a_success_in_the_body_does_not_hide_a_failing_status() {
 }
 
 #[test]
-fn a_page_is_read_with_numbers_in_any_dress() {
+fn a_page_is_read_with_numbers_in_any_spelling() {
     let body = br#"{"error":"0","data":{"result":"13","perpage":15,"currentpage":1.0,
         "nextpage":null,"maxpage":false,"domains":[{"id":1},{"id":"2"}]}}"#;
     let page = page(body, &["domains"]).expect("page");
@@ -132,7 +132,7 @@ fn a_page_is_read_with_numbers_in_any_dress() {
 }
 
 #[test]
-fn gigantic_and_odd_counts_are_unknown_and_not_an_error() {
+fn huge_and_invalid_counts_are_unknown_and_not_an_error() {
     let body = br#"{"data":{"result":1e999,"perpage":-3,"currentpage":[1],"nextpage":{"a":1},
         "maxpage":99999999999999999999999999,"domains":[]}}"#;
     let page = page(body, &["domains"]).expect("page");
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn no_cut_of_a_page_is_taken_for_a_page(at in 0usize..100) {
+    fn a_truncated_page_is_never_accepted(at in 0usize..100) {
         let whole = br#"{"error":"0","data":{"result":2,"perpage":2,"domains":[{"id":1},{"id":2}],"maxpage":1}}"#;
         let at = at.min(whole.len() - 1);
         prop_assert!(page(&whole[..at], &["domains"]).is_err());
@@ -219,7 +219,7 @@ proptest! {
 }
 
 #[test]
-fn a_long_list_is_a_success_until_it_is_cut_or_says_otherwise() {
+fn a_long_list_is_a_success_unless_it_is_cut_or_has_an_error() {
     let records = vec![r#"{"id":1,"name":"long enough"}"#; 200].join(",");
     let list = format!(r#"{{"error":"0","data":{{"result":200,"qrs":[{records}]}}}}"#);
     classify(&answer(200, &list)).unwrap();

@@ -244,7 +244,7 @@ impl Pacer {
     #[must_use]
     pub fn restore(reserve: u64, state: &PacerState, now: Duration, wall: Timestamp) -> Self {
         /// Time after saving in which a request in flight may still arrive.
-        const FLIGHT: Ms = 2_000;
+        const IN_FLIGHT: Ms = 2_000;
         let ahead = state.saved.saturating_sub(wall.0).max(0);
         let to_mono =
             |at: i64| at.saturating_sub(ahead).saturating_sub(wall.0).saturating_add(ms(now));
@@ -253,7 +253,7 @@ impl Pacer {
         let mut requests: Vec<_> =
             state.requests.iter().map(|&(at, count)| (past(at), count)).collect();
         if let Some((at, _)) = requests.last_mut().filter(|_| state.in_flight) {
-            *at = at.saturating_add(FLIGHT).min(ms(now));
+            *at = at.saturating_add(IN_FLIGHT).min(ms(now));
         }
         let latest = |bound: Ms| ms(now).saturating_add(bound);
         let until = to_mono(state.until);
@@ -278,14 +278,15 @@ impl Pacer {
         let by_headers = match self.known {
             Some(known) if known.remaining > self.reserve => now,
             Some(known) => known.until,
-            None => self.own_pace(now),
+            None => self.ready_without_headers(now),
         };
-        let by_own_pace = if self.distrusts_headers { self.own_pace(now) } else { now };
+        let by_own_pace =
+            if self.distrusts_headers { self.ready_without_headers(now) } else { now };
         earliest.max(by_headers).max(by_own_pace)
     }
 
     /// The time at which a service without headers certainly accepts one more request.
-    fn own_pace(&self, now: Ms) -> Ms {
+    fn ready_without_headers(&self, now: Ms) -> Ms {
         self.log.free_at(self.share(), now).unwrap_or(now)
     }
 

@@ -270,7 +270,7 @@ fn trips(most: usize, faults: u32) -> impl Strategy<Value = Vec<Trip>> {
 
 proptest! {
     #[test]
-    fn no_service_that_only_we_use_ever_refuses(
+    fn a_service_without_other_clients_never_throttles(
         window in windows(), limit in 1u64..40, reserve in 0u64..45, form in forms(),
         skew in skews(), up in any::<bool>(), trips in trips(150, 6),
     ) {
@@ -282,7 +282,7 @@ proptest! {
     }
 
     #[test]
-    fn fixed_windows_are_used_to_ninety_five_hundredths(
+    fn at_least_95_percent_of_fixed_windows_are_used(
         aligned in prop::option::of(0..WINDOW), form in forms(), skew in skews(),
         latency in 0i64..1_500, reserve in 0u64..25, up in any::<bool>(),
     ) {
@@ -298,7 +298,7 @@ proptest! {
     }
 
     #[test]
-    fn no_saved_state_makes_the_pacer_panic_or_wait_for_ever(
+    fn no_saved_state_makes_the_pacer_panic_or_wait_forever(
         saved in any::<i64>(), limit in any::<Option<u64>>(), remaining in any::<Option<u64>>(),
         until in any::<i64>(), not_before in any::<Option<i64>>(),
         requests in prop::collection::vec(any::<(i64, u64)>(), 0..100), in_flight in any::<bool>(),
@@ -316,7 +316,7 @@ proptest! {
     }
 
     #[test]
-    fn no_signals_make_the_pacer_panic(
+    fn no_response_headers_make_the_pacer_panic(
         limit in any::<Option<u64>>(), remaining in any::<Option<u64>>(), date in any::<Option<i64>>(),
         reset in any::<Option<i64>>(), relative in any::<bool>(), throttled in any::<bool>(),
     ) {
@@ -351,7 +351,7 @@ fn wait_after(headers: &[(&str, &str)], body: &str) -> Duration {
 }
 
 #[test]
-fn retry_after_beside_a_good_answer_is_not_waited_for() {
+fn retry_after_of_a_successful_response_is_ignored() {
     let mut pacer = Pacer::new(0);
     pacer.sent(mono(1_000));
     pacer.answered(mono(1_100), wall(1_100), &answer(&[("retry-after", "7200")], ""));
@@ -359,7 +359,7 @@ fn retry_after_beside_a_good_answer_is_not_waited_for() {
 }
 
 #[test]
-fn a_mistaken_wait_of_a_year_ends_with_its_process() {
+fn a_wait_of_a_year_is_not_restored_by_the_next_process() {
     let mut pacer = Pacer::new(0);
     pacer.sent(mono(1_000));
     pacer.answered(mono(1_100), wall(1_100), &failure(&[("retry-after", "31536000")], ""));
@@ -370,7 +370,7 @@ fn a_mistaken_wait_of_a_year_ends_with_its_process() {
 }
 
 #[test]
-fn a_limit_that_the_service_does_not_tell_can_be_set() {
+fn a_limit_that_the_service_does_not_report_can_be_set() {
     let mut pacer = Pacer::new(0).assuming(Some(2));
     for _ in 0..2 {
         assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO);
@@ -381,7 +381,7 @@ fn a_limit_that_the_service_does_not_tell_can_be_set() {
 }
 
 #[test]
-fn it_spends_freely_down_to_the_reserve_and_then_waits_for_the_reset() {
+fn requests_are_sent_without_waiting_down_to_the_reserve() {
     let left = |remaining| {
         let mut pacer = Pacer::new(5);
         pacer.sent(mono(1_000));
@@ -406,7 +406,7 @@ fn retry_after_wins_over_a_generous_remaining() {
 }
 
 #[test]
-fn retry_after_as_a_date_stands_on_the_services_clock() {
+fn retry_after_as_a_date_uses_the_clock_of_the_service() {
     let headers = [
         ("date", "Fri, 20 Nov 2020 10:00:00 GMT"),
         ("retry-after", "Fri, 20 Nov 2020 10:00:30 GMT"),
@@ -433,7 +433,7 @@ fn a_request_that_was_not_sent_costs_nothing() {
 }
 
 #[test]
-fn a_remaining_written_before_counting_is_understood() {
+fn a_remaining_from_before_the_request_is_handled() {
     let mut pacer = Pacer::new(0);
     for left in (1..=3).rev() {
         assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO, "{left}");
@@ -468,7 +468,7 @@ fn the_estimate_counts_whole_windows_at_the_limit_less_the_reserve() {
 }
 
 #[test]
-fn a_state_from_the_future_costs_one_window_at_most() {
+fn a_state_from_the_future_delays_by_one_window_at_most() {
     let mut pacer = Pacer::new(29);
     pacer.sent(mono(1_000));
     pacer.lost(mono(1_000));

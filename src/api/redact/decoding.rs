@@ -211,23 +211,23 @@ pub(super) fn has_escape(text: &[u8]) -> bool {
 
 /// The meaning of one escape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+enum Unescaped {
     Char(char),
     Byte(u8),
     /// An HTML tag or comment, which is not visible.
     Tag,
 }
 
-fn put(meaning: Meaning, at: usize, len: usize, loose: bool, out: &mut impl DecodedText) {
+fn put(meaning: Unescaped, at: usize, len: usize, loose: bool, out: &mut impl DecodedText) {
     let mut buffer = [0; 4];
     let bytes = match meaning {
-        Meaning::Char(letter) => letter.encode_utf8(&mut buffer).as_bytes(),
-        Meaning::Byte(byte) => {
+        Unescaped::Char(letter) => letter.encode_utf8(&mut buffer).as_bytes(),
+        Unescaped::Byte(byte) => {
             buffer[0] = byte;
             &buffer[..1]
         }
-        Meaning::Tag if loose => return,
-        Meaning::Tag => b" ",
+        Unescaped::Tag if loose => return,
+        Unescaped::Tag => b" ",
     };
     let hidden = CLASS[usize::from(bytes[0])] == BLANK || invisible(bytes).is_some();
     if !(loose && hidden) {
@@ -248,7 +248,7 @@ fn invisible(text: &[u8]) -> Option<usize> {
 }
 
 /// The length and meaning of the escape at the start of `text`.
-fn escape(text: &[u8]) -> Option<(usize, Meaning)> {
+fn escape(text: &[u8]) -> Option<(usize, Unescaped)> {
     match *text.first()? {
         b'\\' => backslash(text),
         b'%' => percent(text),
@@ -257,17 +257,17 @@ fn escape(text: &[u8]) -> Option<(usize, Meaning)> {
     }
 }
 
-fn backslash(text: &[u8]) -> Option<(usize, Meaning)> {
+fn backslash(text: &[u8]) -> Option<(usize, Unescaped)> {
     let letter = match *text.get(1)? {
         b'u' if text.get(2) == Some(&b'{') => {
             let length = text[3..].iter().take(7).position(|byte| *byte == b'}')?;
             let letter = char::from_u32(hex(&text[3..3 + length])?)?;
-            return Some((4 + length, Meaning::Char(letter)));
+            return Some((4 + length, Unescaped::Char(letter)));
         }
         b'u' => {
             let unit = hex(text.get(2..6)?)?;
             if let Some(letter) = char::from_u32(unit) {
-                return Some((6, Meaning::Char(letter)));
+                return Some((6, Unescaped::Char(letter)));
             }
             let low = text.get(6..12).filter(|low| low.starts_with(b"\\u"))?;
             let low = hex(&low[2..])?;
@@ -275,32 +275,32 @@ fn backslash(text: &[u8]) -> Option<(usize, Meaning)> {
                 return None;
             }
             let letter = char::from_u32(0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00))?;
-            return Some((12, Meaning::Char(letter)));
+            return Some((12, Unescaped::Char(letter)));
         }
-        b'U' => return Some((10, Meaning::Char(char::from_u32(hex(text.get(2..10)?)?)?))),
-        b'x' => return Some((4, Meaning::Char(char::from_u32(hex(text.get(2..4)?)?)?))),
+        b'U' => return Some((10, Unescaped::Char(char::from_u32(hex(text.get(2..10)?)?)?))),
+        b'x' => return Some((4, Unescaped::Char(char::from_u32(hex(text.get(2..4)?)?)?))),
         b'0'..=b'3' => {
             let digits = text.get(1..4)?.iter();
             let mut digits = digits.map(|digit| char::from(*digit).to_digit(8));
             let value = digits.try_fold(0, |sum, digit| Some(sum * 8 + digit?))?;
-            return u8::try_from(value).ok().map(|it| (4, Meaning::Byte(it)));
+            return u8::try_from(value).ok().map(|it| (4, Unescaped::Byte(it)));
         }
         b'n' | b't' | b'r' | b'b' | b'f' | b'v' => '\n',
         other if other.is_ascii_punctuation() || other == b' ' => char::from(other),
         _ => return None,
     };
-    Some((2, Meaning::Char(letter)))
+    Some((2, Unescaped::Char(letter)))
 }
 
-fn percent(text: &[u8]) -> Option<(usize, Meaning)> {
+fn percent(text: &[u8]) -> Option<(usize, Unescaped)> {
     if let [b'%', b'u' | b'U', rest @ ..] = text {
-        return Some((6, Meaning::Char(char::from_u32(hex(rest.get(..4)?)?)?)));
+        return Some((6, Unescaped::Char(char::from_u32(hex(rest.get(..4)?)?)?)));
     }
     let byte = u8::try_from(hex(text.get(1..3)?)?).ok()?;
-    Some((3, Meaning::Byte(byte)))
+    Some((3, Unescaped::Byte(byte)))
 }
 
-fn entity(text: &[u8]) -> Option<(usize, Meaning)> {
+fn entity(text: &[u8]) -> Option<(usize, Unescaped)> {
     let (length, letter) = match text[1..] {
         [b'#', b'x' | b'X', ref digits @ ..] => {
             let (length, number) = number(digits, 16)?;
@@ -316,7 +316,7 @@ fn entity(text: &[u8]) -> Option<(usize, Meaning)> {
         }
     };
     let end = 1 + length;
-    Some((end + usize::from(text.get(end) == Some(&b';')), Meaning::Char(letter)))
+    Some((end + usize::from(text.get(end) == Some(&b';')), Unescaped::Char(letter)))
 }
 
 /// The number at the start of `digits`, which may have many leading zeros, and its length in bytes.
@@ -402,7 +402,7 @@ fn named(name: &[u8]) -> Option<char> {
 
 /// The length of an HTML tag that may be within a word, such as `<wbr>`, `</b>` or `<b id=1>`, or
 /// of a comment. Their content is not searched, so it must be too short for a secret.
-fn tag(text: &[u8]) -> Option<(usize, Meaning)> {
+fn tag(text: &[u8]) -> Option<(usize, Unescaped)> {
     const NAMES: [&[u8]; 13] = [
         b"wbr", b"br", b"b", b"i", b"u", b"s", b"em", b"strong", b"span", b"code", b"tt", b"mark",
         b"font",
@@ -411,7 +411,7 @@ fn tag(text: &[u8]) -> Option<(usize, Meaning)> {
     const MAX_CONTENT: usize = STRONG_SECRET_LENGTH - 1;
     if let Some(comment) = text.strip_prefix(b"<!--") {
         let end = comment.windows(3).take(MAX_CONTENT + 1).position(|end| end == b"-->")?;
-        return Some((4 + end + 3, Meaning::Tag));
+        return Some((4 + end + 3, Unescaped::Tag));
     }
     let begin = if text.get(1) == Some(&b'/') { 2 } else { 1 };
     let length = text[begin..].iter().take(7).take_while(|it| it.is_ascii_alphabetic()).count();
@@ -425,7 +425,7 @@ fn tag(text: &[u8]) -> Option<(usize, Meaning)> {
     let end =
         attribute + rest[attribute..].iter().take(MAX_CONTENT + 1).position(|it| *it == b'>')?;
     let apart = matches!(rest.first(), Some(b'>' | b'/')) || rest[0].is_ascii_whitespace();
-    apart.then_some((begin + length + end + 1, Meaning::Tag))
+    apart.then_some((begin + length + end + 1, Unescaped::Tag))
 }
 
 fn hex(digits: &[u8]) -> Option<u32> {

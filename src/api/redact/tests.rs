@@ -93,7 +93,7 @@ fn a_secret_is_removed_in_every_spelling() {
 }
 
 #[test]
-fn base64_of_text_with_the_secret_in_it_is_found_wherever_it_stands() {
+fn base64_of_text_that_contains_the_secret_is_redacted_at_any_offset() {
     for before in ["", "B", "Be", "Bearer ", "user:"] {
         for alphabet in [STANDARD, URL_SAFE] {
             let text = base64(format!("{before}{KEY} and more").as_bytes(), alphabet);
@@ -104,7 +104,7 @@ fn base64_of_text_with_the_secret_in_it_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn a_secret_within_a_tag_or_a_comment_is_found() {
+fn a_secret_split_by_a_tag_or_a_comment_is_redacted() {
     let percent: String = KEY.bytes().map(|byte| format!("%{byte:02x}")).collect();
     for spelled in [KEY, &KEY.to_uppercase(), &percent] {
         for text in
@@ -117,7 +117,7 @@ fn a_secret_within_a_tag_or_a_comment_is_found() {
 }
 
 #[test]
-fn a_secret_of_escape_characters_is_found_however_it_is_written() {
+fn a_secret_of_escape_characters_is_redacted_in_every_spelling() {
     for secret in ["%41%42%43%44%45", "a\\nb\\tc\\\\d", "&lt;&gt;&amp;&#65;", "a%2Bb&c\\d<e>f%"] {
         let json = serde_json::to_string(secret).unwrap();
         let percent: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -130,7 +130,7 @@ fn a_secret_of_escape_characters_is_found_however_it_is_written() {
 }
 
 #[test]
-fn a_password_of_any_script_and_with_blanks_is_found() {
+fn a_password_of_any_script_and_with_spaces_is_redacted() {
     let secret = "größe 😀 pferd";
     for spelled in [
         secret.to_owned(),
@@ -143,7 +143,7 @@ fn a_password_of_any_script_and_with_blanks_is_found() {
 }
 
 #[test]
-fn a_secret_behind_what_looks_like_an_escape_is_found() {
+fn a_secret_after_an_apparent_escape_is_redacted() {
     for (secret, text, left) in [
         ("ab12cd34ef", "100%ab12cd34ef \\/", "100%[redacted] \\/"),
         ("n0secret-here", "C:\\n0secret-here", "C:\\[redacted]"),
@@ -154,7 +154,7 @@ fn a_secret_behind_what_looks_like_an_escape_is_found() {
 }
 
 #[test]
-fn json_stays_json_wherever_the_secret_stands() {
+fn json_stays_valid_wherever_the_secret_occurs() {
     let number = "1234567890123456";
     for (secret, body, expected) in [
         (KEY, format!("{{\"{KEY}\":1}}"), "{\"[redacted]\":1}"),
@@ -175,7 +175,7 @@ fn everything_but_the_secret_keeps_its_bytes() {
 }
 
 #[test]
-fn places_are_found_over_the_borders_of_pieces() {
+fn matches_across_chunk_borders_are_found() {
     let redactor = redactor(KEY);
     for before in [PIECE - 5, PIECE - OVERLAP - 3, 2 * PIECE] {
         let text = [vec![b'.'; before], KEY.into(), vec![b'.'; 10]].concat();
@@ -188,7 +188,7 @@ fn places_are_found_over_the_borders_of_pieces() {
 }
 
 #[test]
-fn short_secrets_do_not_shred_data() {
+fn short_secrets_do_not_destroy_data() {
     assert_eq!(clean("a", "a banana"), "a banana");
     assert_eq!(clean("key", "the key is wrong"), "the key is wrong");
     let redactor = redactor("hunter2");
@@ -247,7 +247,7 @@ fn a_short_secret_stays_in_records_and_goes_from_every_error_with_status_200() {
 }
 
 #[test]
-fn an_address_for_messages_is_a_secret_and_its_host_is_not() {
+fn a_webhook_url_is_a_secret_and_its_host_is_not() {
     let redactor = Redactor::default();
     let token = "0123456789abcdefghij";
     let hook = format!("https://chat.example.com/hooks/{token}/go?x=y");
@@ -262,7 +262,7 @@ fn an_address_for_messages_is_a_secret_and_its_host_is_not() {
 }
 
 #[test]
-fn answers_and_errors_of_a_transport_hold_no_secret() {
+fn responses_and_errors_of_a_transport_have_no_secret() {
     struct Echo(u8);
     impl Transport for Echo {
         fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
@@ -292,7 +292,7 @@ fn answers_and_errors_of_a_transport_hold_no_secret() {
 }
 
 #[test]
-fn many_secrets_are_kept_in_few_groups_and_all_found() {
+fn many_secrets_are_grouped_and_all_redacted() {
     let redactor = Redactor::default();
     let secret = |nth: usize| format!("secret-number-{nth:04}-of-many");
     for nth in 0..300 {
@@ -306,7 +306,7 @@ fn many_secrets_are_kept_in_few_groups_and_all_found() {
 }
 
 #[test]
-fn endless_escapes_end() {
+fn deeply_nested_escapes_end() {
     let redactor = redactor(KEY);
     for text in ["%25", "&amp;", "\\\\", "%26amp%3b", "\\u005c", "<b>"] {
         let _ = redactor.text(&text.repeat(50_000));
@@ -315,7 +315,7 @@ fn endless_escapes_end() {
 
 proptest! {
     #[test]
-    fn a_secret_in_a_mix_of_spellings_is_never_left(
+    fn a_secret_in_mixed_spellings_is_redacted(
         secret in "[A-Za-z0-9+/=_.~:@!$*,;-]{8,40}",
         how in proptest::collection::vec((0..SPELLINGS, 0..6_usize), 40),
         before in "[ \"(=a-z]{0,5}", after in "[ \")a-z]{0,5}",
@@ -335,7 +335,7 @@ proptest! {
     }
 
     #[test]
-    fn the_quick_pass_reads_as_the_other_one(
+    fn the_optimized_pass_equals_the_general_one(
         parts in proptest::collection::vec(
             prop_oneof![
                 any::<String>(),
@@ -356,7 +356,7 @@ proptest! {
     }
 
     #[test]
-    fn a_text_without_the_secret_is_left_alone(text in any::<String>(), more in "[ -~]{0,200}") {
+    fn a_text_without_the_secret_is_unchanged(text in any::<String>(), more in "[ -~]{0,200}") {
         let text = format!("{text}{more}");
         prop_assert_eq!(redactor(KEY).text(&text), text.as_str());
     }

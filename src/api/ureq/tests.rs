@@ -73,7 +73,7 @@ fn assert_unknown(outcome: &Result<Response, TransportError>) {
 }
 
 #[test]
-fn a_request_carries_key_and_json_headers_and_its_answer_comes_whole() {
+fn a_request_has_key_and_json_headers_and_gets_the_whole_response() {
     let (url, thread) = serve(vec![reply("200 OK", "X-RateLimit-Remaining: 29\r\n", b"{}")]);
     let answer = send(&format!("{url}/short/api/")).unwrap();
     assert_eq!((answer.status, answer.body.as_slice()), (200, &b"{}"[..]));
@@ -92,7 +92,7 @@ fn a_request_carries_key_and_json_headers_and_its_answer_comes_whole() {
 }
 
 #[test]
-fn writes_carry_their_body_and_an_empty_one_has_a_length() {
+fn writes_send_their_body_and_a_length_even_if_empty() {
     let ok = || reply("201 Created", "", b"{}");
     let (url, thread) = serve(vec![ok(), ok(), ok()]);
     let mut transport = UreqTransport::new(&url, &quick()).unwrap();
@@ -158,12 +158,12 @@ fn a_path_outside_the_api_is_not_sent() {
 }
 
 #[test]
-fn a_connection_closed_without_an_answer_is_unknown() {
+fn a_connection_closed_without_a_response_has_an_unknown_outcome() {
     assert_unknown(&outcome_of(Vec::new()));
 }
 
 #[test]
-fn a_cut_body_is_unknown() {
+fn a_cut_body_has_an_unknown_outcome() {
     let mut complete = reply("200 OK", "", b"{\"error\":0}");
     complete.truncate(complete.len() - 3);
     assert_unknown(&outcome_of(complete));
@@ -172,14 +172,14 @@ fn a_cut_body_is_unknown() {
 }
 
 #[test]
-fn an_answer_that_is_not_http_is_unknown() {
+fn a_response_that_is_not_http_has_an_unknown_outcome() {
     assert_unknown(&outcome_of(b"SSH-2.0-x\r\n\r\n".to_vec()));
     let endless = [b"HTTP/1.1 200 OK\r\nx: ".to_vec(), vec![b'y'; 200_000]].concat();
     assert_unknown(&outcome_of(endless));
 }
 
 #[test]
-fn a_service_that_never_answers_is_unknown_after_the_timeout() {
+fn a_service_that_never_responds_has_an_unknown_outcome() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let outcome = send(&format!("http://{}", listener.local_addr().unwrap()));
     assert_unknown(&outcome);
@@ -187,7 +187,7 @@ fn a_service_that_never_answers_is_unknown_after_the_timeout() {
 }
 
 #[test]
-fn a_body_that_stalls_is_unknown_after_the_timeout() {
+fn a_stalled_body_has_an_unknown_outcome() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let thread = std::thread::spawn(move || {
@@ -201,7 +201,7 @@ fn a_body_that_stalls_is_unknown_after_the_timeout() {
 }
 
 #[test]
-fn a_redirect_is_an_answer_and_gets_no_second_request() {
+fn a_redirect_is_returned_and_not_followed() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     elsewhere.set_nonblocking(true).unwrap();
     let target = format!("http://{}/api/qr", elsewhere.local_addr().unwrap());
@@ -214,7 +214,7 @@ fn a_redirect_is_an_answer_and_gets_no_second_request() {
 }
 
 #[test]
-fn error_statuses_are_answers() {
+fn error_statuses_are_responses() {
     for status in ["400 Bad Request", "429 Too Many Requests", "503 Unavailable"] {
         assert_eq!(outcome_of(reply(status, "", b"no")).unwrap().body, b"no", "{status}");
     }
@@ -228,7 +228,7 @@ fn a_body_may_be_as_large_as_the_limit_and_no_larger() {
 }
 
 #[test]
-fn bytes_that_are_not_utf8_arrive_as_they_are() {
+fn bytes_that_are_not_utf8_are_unchanged() {
     let answer = outcome_of(reply("200 OK", "x-odd: \u{ff}\r\n", &[0xff, 0x00, 0xfe])).unwrap();
     assert_eq!(answer.body, [0xff, 0x00, 0xfe]);
 }
@@ -269,21 +269,21 @@ fn a_gzip_bomb_is_stopped_at_the_limit() {
 }
 
 #[test]
-fn a_damaged_gzip_body_is_unknown() {
+fn a_damaged_gzip_body_has_an_unknown_outcome() {
     let mut packed = zeros_in_gzip(3);
     packed[12] ^= 0x55;
     assert_unknown(&outcome_of(reply("200 OK", "content-encoding: gzip\r\n", &packed)));
 }
 
 #[test]
-fn an_address_needs_no_look_up() {
+fn an_ip_address_needs_no_dns() {
     for (url, address) in [
         ("http://127.0.0.1/api", Some("127.0.0.1:80")),
         ("https://10.1.2.3/api", Some("10.1.2.3:443")),
         ("http://[::1]:8080/api", Some("[::1]:8080")),
         ("http://localhost:8080/api", None),
     ] {
-        let found = literal(&url.parse().unwrap()).map(|it| it.to_string());
+        let found = ip_address_of(&url.parse().unwrap()).map(|it| it.to_string());
         assert_eq!(found.as_deref(), address, "{url}");
     }
 }
@@ -305,7 +305,7 @@ fn a_message_carries_its_headers_and_no_key() {
 }
 
 #[test]
-fn a_message_that_is_not_taken_is_an_error_without_the_path() {
+fn a_rejected_message_is_an_error_without_the_path() {
     let moved = reply("302 Found", "location: http://elsewhere.example/\r\n", b"");
     let (url, thread) = serve(vec![moved, reply("500 Oops", "", b"")]);
     let hook = crate::api::webhook_url::WebhookUrl::parse(&format!("{url}/hooks/s3cret")).unwrap();

@@ -19,7 +19,7 @@ fn done(verb: Verb, path: &str, id: i64, body: Option<serde_json::Value>) -> Fin
 }
 
 #[test]
-fn what_was_changed_is_wanted_as_it_was_and_nothing_else() {
+fn undo_restores_only_the_changed_fields() {
     let body = Some(json!({"name": "new", "slug": "s"}));
     let undo = undo(&[done(Verb::Update, "/api/campaign/1/update", 1, body)], &before(), "run 1");
     let wanted = &undo.desired.resources[&Resource::Campaigns];
@@ -31,7 +31,7 @@ fn what_was_changed_is_wanted_as_it_was_and_nothing_else() {
 }
 
 #[test]
-fn what_was_deleted_is_created_anew_and_what_was_created_is_deleted() {
+fn undo_creates_deleted_records_and_deletes_created_ones() {
     let all = [
         done(Verb::Delete, "/api/campaign/2/delete", 2, None),
         done(Verb::Create, "/api/campaign/add", 9, Some(json!({"name": "new"}))),
@@ -45,7 +45,7 @@ fn what_was_deleted_is_created_anew_and_what_was_created_is_deleted() {
 }
 
 #[test]
-fn what_was_there_before_is_not_deleted_whatever_a_create_was_answered() {
+fn undo_never_deletes_a_record_that_existed_before_the_run() {
     let create = done(Verb::Create, "/api/campaign/add", 2, Some(json!({"name": "new"})));
     let undo = undo(&[create], &before(), "run 1");
     assert_eq!(undo.desired.to_delete, BTreeMap::new());
@@ -53,7 +53,7 @@ fn what_was_there_before_is_not_deleted_whatever_a_create_was_answered() {
 }
 
 #[test]
-fn a_record_with_the_id_of_a_deleted_one_is_not_changed_into_it() {
+fn a_record_with_a_reused_id_is_not_changed_into_the_deleted_one() {
     let all = [
         done(Verb::Delete, "/api/campaign/2/delete", 2, None),
         FinishedStep {
@@ -94,7 +94,7 @@ fn a_record_with_the_id_of_a_deleted_one_is_not_changed_into_it() {
 /// Channel 7 and code 3 are deleted, and their ids are given to a new channel with a
 /// new code. Channel 8, which held code 3, is deleted too.
 #[test]
-fn an_item_of_a_record_with_the_id_of_a_deleted_one_was_not_there() {
+fn an_item_of_a_record_with_a_reused_id_did_not_exist_before() {
     let mut before = State::default();
     *before.resource_mut(Resource::QrCodes) =
         records(Resource::QrCodes, &[json!({"id": 3, "name": "code"}).to_string()]);
@@ -140,7 +140,7 @@ fn an_item_of_a_record_with_the_id_of_a_deleted_one_was_not_there() {
 }
 
 #[test]
-fn a_code_comes_back_into_the_channels_that_held_it() {
+fn a_code_is_restored_into_its_channels() {
     let code = json!({"id": 3, "name": "code"}).to_string();
     let mut before = State::default();
     *before.resource_mut(Resource::QrCodes) = records(Resource::QrCodes, &[code]);
@@ -166,7 +166,7 @@ fn a_code_comes_back_into_the_channels_that_held_it() {
 }
 
 #[test]
-fn what_the_api_cannot_take_back_is_listed() {
+fn steps_that_the_api_cannot_revert_are_listed() {
     let pixel = FinishedStep {
         step: step(1, Resource::Pixels, Verb::Create, "/api/pixel/add", None),
         id: Some(4),

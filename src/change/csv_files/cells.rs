@@ -284,7 +284,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_rows_or_faults(text in "[a,;\t\"\r\n é€]{0,40}") {
+        fn any_text_is_rows_or_errors(text in "[a,;\t\"\r\n é€]{0,40}") {
             for row in TextRows::new(&text) {
                 prop_assert!(row.cells.len() <= row.count);
                 row.cells.iter().for_each(|cell| drop(cell.text()));

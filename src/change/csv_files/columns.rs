@@ -86,16 +86,16 @@ fn header_column(kind: CsvKind, nth: usize, cell: &Cell<'_>) -> Result<CsvHeader
     if name == PROBLEM {
         return Ok(CsvHeader { column: Column::Ignored, name });
     }
-    match place(kind, &name) {
+    match column_place(kind, &name) {
         Some(place) => Ok(CsvHeader { column: Column::Field(place), name }),
         None => {
             let what = unknown(kind, &name);
-            Err((cell.line, short(&name).into_owned(), what))
+            Err((cell.line, excerpt(&name).into_owned(), what))
         }
     }
 }
 
-fn place(kind: CsvKind, name: &str) -> Option<usize> {
+fn column_place(kind: CsvKind, name: &str) -> Option<usize> {
     match kind {
         CsvKind::Resource(resource) => {
             let (place, field) = resource.spec().field(name)?;
@@ -119,6 +119,6 @@ fn unknown(kind: CsvKind, name: &str) -> String {
 }
 
 /// The beginning of a text from a file, for messages.
-pub(crate) fn short(text: &str) -> Cow<'_, str> {
+pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     truncate(text, 40)
 }

@@ -89,7 +89,7 @@ pub(crate) struct Findings<'a> {
 
 impl Findings<'_> {
     pub fn problem(&mut self, line: Option<u64>, column: Option<&str>, what: impl Into<String>) {
-        self.problems.push(self.note(line, column, what.into()));
+        self.problems.push(self.problem_at(line, column, what.into()));
     }
 
     /// Adds a problem about a missing column, unless the column may be misnamed.
@@ -100,10 +100,10 @@ impl Findings<'_> {
     }
 
     pub fn warning(&mut self, line: u64, column: &str, what: String) {
-        self.warnings.push(self.note(Some(line), Some(column), what));
+        self.warnings.push(self.problem_at(Some(line), Some(column), what));
     }
 
-    fn note(&self, line: Option<u64>, column: Option<&str>, what: String) -> CsvProblem {
+    fn problem_at(&self, line: Option<u64>, column: Option<&str>, what: String) -> CsvProblem {
         let column = column.map(str::to_owned);
         CsvProblem { file: self.file.to_owned(), line, column, what }
     }

@@ -230,7 +230,7 @@ fn duplicates(
         {
             let (row, first) = (row.source.as_ref(), first.source.as_ref());
             let column = Some(resource.spec().natural_key.join("+"));
-            let subject = format!("`{}`", columns::short(&text));
+            let subject = format!("`{}`", columns::excerpt(&text));
             report(&Duplicate { row, first, column, subject });
         }
     }

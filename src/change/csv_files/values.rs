@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use crate::change::csv_files::columns::short;
+use crate::change::csv_files::columns::excerpt;
 use crate::model::resource::PIXEL_TYPES;
 use crate::model::spec::FieldKind;
 use crate::model::{Field, FieldValue};
@@ -19,7 +19,7 @@ pub(crate) fn checked(field: &Field, text: &str) -> Result<FieldValue<'static>, 
     if text.is_empty() {
         return Ok(FieldValue::Null);
     }
-    let quoted = || format!("`{}`", short(text));
+    let quoted = || format!("`{}`", excerpt(text));
     match field.kind {
         FieldKind::Int => integer(text).map(FieldValue::Int),
         FieldKind::Bool => match boolean(text.trim()) {
@@ -49,7 +49,7 @@ pub(crate) fn unknown_pixel_type(field: &Field, text: &str) -> Option<String> {
     let FieldKind::OneOf(words) = field.kind else { return None };
     (words == PIXEL_TYPES && !text.is_empty() && !words.contains(&text)).then(|| {
         let near = did_you_mean(text, words.iter().copied());
-        format!("unknown pixel type `{}`{near}", short(text))
+        format!("unknown pixel type `{}`{near}", excerpt(text))
     })
 }
 
@@ -98,9 +98,9 @@ pub(crate) fn integer(text: &str) -> Result<i64, String> {
     let text = text.trim();
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("`{}` is not a whole number", short(text)));
+        return Err(format!("`{}` is not a whole number", excerpt(text)));
     }
-    text.parse().map_err(|_| format!("`{}` is out of range for 64 bits", short(text)))
+    text.parse().map_err(|_| format!("`{}` is out of range for 64 bits", excerpt(text)))
 }
 
 fn owned(text: &str) -> FieldValue<'static> {

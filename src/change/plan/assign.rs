@@ -100,7 +100,7 @@ impl Planner<'_> {
         let was_recreated = self.was_recreated(Resource::Channels, *channel)
             || (kind == "qr" && self.was_recreated(Resource::QrCodes, *id));
         let is_named = row.channel == Some(RecordRef::Id(*channel)) && row.id == Some(*id);
-        let own = is_named && !self.foreign() && !was_recreated;
+        let own = is_named && !self.is_migration() && !was_recreated;
         let resource = Resource::ChannelItems;
         let base = self.base.and_then(|base| base.get(resource)).map(|it| it.get(&live.key));
         let spec = resource.spec();
@@ -177,7 +177,7 @@ impl Planner<'_> {
                 }
             }
         }
-        if self.desired.has_sent_values && !self.foreign() {
+        if self.desired.has_sent_values && !self.is_migration() {
             self.report_links_assigned_later(&wanted);
         }
         let mut known: HashMap<i64, HashSet<i64>> = HashMap::new();
@@ -301,7 +301,7 @@ impl Planner<'_> {
             )));
         }
         let live = self.current.state.get(resource);
-        if self.foreign() {
+        if self.is_migration() {
             let memory = self.current.memory;
             let moved = live.and_then(|live| matching::migrated_id(memory, resource, id, live));
             let not_found = || UnresolvedRef::NotFound(format!("{title} {id} has not moved here"));

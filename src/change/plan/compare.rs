@@ -36,9 +36,9 @@ impl Planner<'_> {
         let settable = |field: &Field| params.iter().any(|param| param.name == field.name);
         let id = pair.live.key.id();
         let was_recreated = self.was_recreated(pair.resource, id);
-        let own = !self.foreign() && pair.row.id == Some(id) && !was_recreated;
+        let own = !self.is_migration() && pair.row.id == Some(id) && !was_recreated;
         // A record that was restored under another id should have the rotator of the deleted one.
-        let same_account = !self.foreign() && pair.row.id.is_some();
+        let same_account = !self.is_migration() && pair.row.id.is_some();
         let slug = if same_account { self.slug_to_restore(pair) } else { None };
         // A new slug changes two URLs; a row without a base may still contain the old ones.
         let given = pair.row.value(pair.resource, "slug").is_some_and(|it| !fields::is_empty(it));
@@ -65,11 +65,11 @@ impl Planner<'_> {
                     changes.set(field, theirs.json(), mine);
                     changes.visible = true;
                 }
-                _ => self.hidden(pair, field, mine, settable(field), &mut changes),
+                _ => self.compare_hidden(pair, field, mine, settable(field), &mut changes),
             }
         }
         if let (Some(slug), Some((_, field))) = (slug, spec.field("slug")) {
-            self.hidden(pair, field, &slug, true, &mut changes);
+            self.compare_hidden(pair, field, &slug, true, &mut changes);
         }
         changes
     }
@@ -103,7 +103,7 @@ impl Planner<'_> {
     /// only
     /// if the input differs from the base; if the account also differs from it, there is a
     /// conflict.
-    fn hidden(
+    fn compare_hidden(
         &mut self,
         pair: &MatchedPair<'_>,
         field: &Field,
@@ -115,14 +115,14 @@ impl Planner<'_> {
         let now = unlisted_value(pair.resource, pair.live, sent, field.name);
         let is = |it: &Json| fields::equal_values(field, &fields::from_json(it), mine);
         if sent.is_some_and(is) || now.as_ref().is_some_and(is) {
-            self.agree(pair, field, mine);
+            self.record_agreement(pair, field, mine);
             return;
         }
         if now.is_none() && fields::is_empty(mine) {
             return;
         }
         // The service may have changed the sent value; the two count as equal.
-        let theirs = if self.foreign() { sent.or(now.as_ref()) } else { now.as_ref() };
+        let theirs = if self.is_migration() { sent.or(now.as_ref()) } else { now.as_ref() };
         if !self.is_hidden_edited(pair, field, mine, theirs) {
             return;
         }
@@ -143,7 +143,7 @@ impl Planner<'_> {
         mine: &FieldValue<'_>,
         now: Option<&Json>,
     ) -> bool {
-        if self.foreign() {
+        if self.is_migration() {
             let Some(now) = now.map(fields::from_json) else { return true };
             return self.is_edited_in_source(pair, field, mine, &now, true);
         }
@@ -196,7 +196,7 @@ impl Planner<'_> {
     ) -> bool {
         let Some(old) = pair.row.id else { return true };
         let memory = self.current.memory;
-        let known = [&memory.agreed, &memory.before_moves].into_iter();
+        let known = [&memory.agreed, &memory.agreed_at_first_migration].into_iter();
         let mut known = known.filter_map(|it| it.get(&(pair.resource, old))?.get(field.name));
         let Some(json) = known.next() else { return true };
         let before = fields::from_json(json);
@@ -205,7 +205,7 @@ impl Planner<'_> {
             || fields::normalized(field, Some(json), &before, theirs);
         if fields::equal_values(field, mine, &before) {
             if !untouched {
-                self.keep(pair, old, field, mine.json(), theirs.json());
+                self.record_kept_value(pair, old, field, mine.json(), theirs.json());
             }
             return false;
         }
@@ -213,14 +213,14 @@ impl Planner<'_> {
             return true;
         }
         if self.policy.on_conflict == OnConflict::Theirs {
-            self.keep(pair, old, field, mine.json(), theirs.json());
+            self.record_kept_value(pair, old, field, mine.json(), theirs.json());
         }
         self.conflict(pair, field, json.clone(), mine, theirs.json())
     }
 
     /// Records that a value is equal in both accounts, unless an earlier migration recorded it.
-    fn agree(&mut self, pair: &MatchedPair<'_>, field: &Field, mine: &FieldValue<'_>) {
-        let Some(old) = pair.row.id.filter(|_| self.foreign()) else { return };
+    fn record_agreement(&mut self, pair: &MatchedPair<'_>, field: &Field, mine: &FieldValue<'_>) {
+        let Some(old) = pair.row.id.filter(|_| self.is_migration()) else { return };
         let record = (pair.resource, old);
         let known = self.current.memory.agreed.get(&record).and_then(|it| it.get(field.name));
         if !known.is_some_and(|it| fields::equal_values(field, &fields::from_json(it), mine)) {
@@ -228,7 +228,14 @@ impl Planner<'_> {
         }
     }
 
-    fn keep(&mut self, pair: &MatchedPair<'_>, id: i64, field: &Field, source: Json, target: Json) {
+    fn record_kept_value(
+        &mut self,
+        pair: &MatchedPair<'_>,
+        id: i64,
+        field: &Field,
+        source: Json,
+        target: Json,
+    ) {
         let (resource, field) = (pair.resource, field.name.to_owned());
         self.kept.push(KeptValue { resource, id, field, source, target });
     }
@@ -296,10 +303,10 @@ impl Planner<'_> {
         if fields::equal_values(field, mine, theirs)
             || fields::normalized(field, sent, mine, theirs)
         {
-            self.agree(pair, field, mine);
+            self.record_agreement(pair, field, mine);
             return false;
         }
-        if self.foreign() {
+        if self.is_migration() {
             return self.is_edited_in_source(pair, field, mine, theirs, writable);
         }
         let Some(base) = pair.base else { return true };

@@ -126,7 +126,7 @@ impl Planner<'_> {
         name: &str,
     ) -> Option<FieldValue<'static>> {
         let own = row.id.filter(|id| !self.reused.contains(resource, *id));
-        let own = own.filter(|_| !self.foreign() && !self.desired.has_sent_values);
+        let own = own.filter(|_| !self.is_migration() && !self.desired.has_sent_values);
         let sent = own.and_then(|id| self.sent(resource, &RecordKey::Id(id), name));
         let is_hidden = resource.spec().field(name).is_some_and(|(_, field)| !field.is_read());
         let rotator = (name == "slug").then(|| row.value(resource, ROTATOR)).flatten();

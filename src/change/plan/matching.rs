@@ -281,7 +281,7 @@ impl RecordMatcher<'_> {
             let names = self.resource.spec().natural_key.join("` and `");
             return self.reject(at, format!("has neither an id nor `{names}`"));
         };
-        let free = self.free(&candidates);
+        let free = self.unclaimed(&candidates);
         match (free.as_slice(), candidates.first()) {
             ([one], _) => self.claim(at, *one),
             ([], Some(taken)) => {
@@ -328,7 +328,7 @@ impl RecordMatcher<'_> {
             return;
         }
         let candidates = self.candidates(at).map(|(_, found)| found).unwrap_or_default();
-        match self.free(&candidates).as_slice() {
+        match self.unclaimed(&candidates).as_slice() {
             [] => self.out.found[at] = RecordMatch::New,
             [one] => self.claim(at, *one),
             several if self.foreign => {
@@ -340,7 +340,7 @@ impl RecordMatcher<'_> {
         }
     }
 
-    fn free(&self, candidates: &[i64]) -> Vec<i64> {
+    fn unclaimed(&self, candidates: &[i64]) -> Vec<i64> {
         candidates.iter().copied().filter(|id| !self.out.claimed.contains_key(id)).collect()
     }
 

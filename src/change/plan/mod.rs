@@ -48,8 +48,8 @@ pub use problems::PlanProblems;
 pub use request::request;
 pub use types::{
     AccountMemory, AgreedValues, CurrentState, JsonFields, KeptValue, MatchedRecord,
-    MigrationMatches, MoveNote, Plan, PlanCost, PlanStep, PlannedRequest, RequestRate, Reused,
-    UnsupportedChange,
+    MigrationMatches, MigrationNote, Plan, PlanCost, PlanStep, PlannedRequest, RequestRate,
+    ReusedId, UnsupportedChange,
 };
 
 /// Plans the steps that change `current` into `desired`. With a `base`, only the differences

@@ -68,7 +68,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Whether the desired ids are those of a source account: a migration.
-    pub fn foreign(&self) -> bool {
+    pub fn is_migration(&self) -> bool {
         self.desired.origin.is_some()
     }
 

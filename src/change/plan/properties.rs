@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn after_a_plan_was_applied_planning_again_is_empty(seed: u64) {
+    fn a_second_plan_is_empty_after_an_apply(seed: u64) {
         let mut rng = Rng::with_seed(seed);
         let (wanted, mut live) = (draw(&mut rng), draw(&mut rng));
         live.memory.sent.extend(wanted.memory.sent.clone());

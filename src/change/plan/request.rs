@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_the_table_does_not_have_is_none() {
+    fn a_request_that_is_not_in_the_table_is_not_parsed() {
         let one = RequestSubject::Record(ResolvedRef::Id(1));
         let none = |resource, verb, subject: &RequestSubject, fields| {
             assert_eq!(request(resource, verb, subject, body(fields)), None);

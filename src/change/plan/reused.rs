@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_with_the_id_of_a_deleted_one_is_not_changed() {
+    fn a_record_with_a_reused_id_is_not_changed() {
         let then = [json!({"id": 4, "name": "Summer", "public": true})];
         let now = [json!({"id": 4, "name": "Winter", "public": false})];
         let renamed = restored(Resource::Campaigns, &then, &now, &[]);
@@ -137,7 +137,7 @@ mod tests {
         let name = "Winter".to_owned();
         assert_eq!(
             made.reused,
-            [super::super::Reused { resource: Resource::Campaigns, id: 4, name }]
+            [super::super::ReusedId { resource: Resource::Campaigns, id: 4, name }]
         );
         // The record was restored under its old id, or under another one.
         let same = [json!({"id": 4, "name": "summer", "public": true})];
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_of_another_host_is_another_domain() {
+    fn a_domain_with_another_host_is_another_domain() {
         let domain =
             |host: &str, root: &str| json!({"id": 3, "domain": host, "redirectroot": root});
         let then = [domain("https://a.example", "https://x/")];
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_of_another_link_and_date_is_another_code() {
+    fn a_code_with_another_link_and_date_is_another_code() {
         let code =
             |link: &str, date: &str| json!({"id": 3, "name": "c", "link": link, "date": date});
         let plan = |now: Json, deleted: &[i64]| {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_export_of_a_deleted_record_does_not_change_the_record_that_has_its_id_now() {
+    fn an_export_of_a_deleted_record_does_not_change_the_record_with_its_id() {
         let then =
             state(Resource::Campaigns, &[json!({"id": 4, "name": "Summer", "public": true})]);
         let now = state(Resource::Campaigns, &[json!({"id": 4, "name": "Winter", "public": true})]);

@@ -176,7 +176,7 @@ fn every_verb_has_its_request_and_its_position() {
 }
 
 #[test]
-fn one_edited_cell_is_one_update_with_what_the_api_requires() {
+fn one_edited_cell_is_one_update_with_the_required_fields() {
     let live = campaigns(2);
     let plan = planned(&sheet(Resource::Campaigns, &[json!({"id": 2, "public": true})]), &live);
     assert_eq!(requests(&plan), [r#"PUT /api/campaign/2/update {"name":"c2","public":true}"#]);
@@ -185,7 +185,7 @@ fn one_edited_cell_is_one_update_with_what_the_api_requires() {
 }
 
 #[test]
-fn records_absent_from_a_sheet_are_unchanged_and_an_unknown_id_is_unsupported() {
+fn records_absent_from_a_file_are_unchanged_and_an_unknown_id_is_unsupported() {
     let live = campaigns(2);
     let rows = [json!({"id": 12, "name": "x"}), json!({"id": 1, "name": "c1"})];
     let plan = planned(&sheet(Resource::Campaigns, &rows), &live);
@@ -222,7 +222,7 @@ fn with_a_base_only_edited_cells_are_pushed() {
 }
 
 #[test]
-fn a_cell_that_two_people_changed_is_a_conflict_by_policy() {
+fn a_cell_changed_on_both_sides_is_a_conflict_by_policy() {
     let (base, live) = (one("a", false), one("theirs", false));
     let desired = DesiredState::of_state(&one("mine", false), "sheet");
     let of = |on| three_way(&desired, &live, &base, on);
@@ -583,7 +583,7 @@ fn a_row_with_a_new_slug_may_still_contain_the_old_urls() {
 }
 
 #[test]
-fn a_new_row_can_take_a_name_that_the_same_sheet_frees() {
+fn a_new_row_can_use_a_name_that_the_same_file_frees() {
     let live = state(&[(Resource::Campaigns, json!({"id": 4, "name": "Summer"}))]);
     let rows = |first: &str| {
         let rows = [json!({"id": 4, "name": first}), json!({"name": "summer", "public": true})];

@@ -21,7 +21,7 @@ pub struct AccountMemory {
     /// the ids of the source: the base of a three-way comparison.
     pub agreed: BTreeMap<(Resource, i64), JsonFields>,
     /// The same from the snapshot before the first migration, for values that the journal lacks.
-    pub before_moves: BTreeMap<(Resource, i64), JsonFields>,
+    pub agreed_at_first_migration: BTreeMap<(Resource, i64), JsonFields>,
     /// The new ids of records that were created again, by their old ids; in a migration, by the ids
     /// of the source account.
     pub ids: BTreeMap<(Resource, i64), i64>,
@@ -171,7 +171,7 @@ pub struct AgreedValues {
 
 /// What the journal stores about a migration in addition to its steps, for the next migration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MoveNote {
+pub struct MigrationNote {
     /// The source account, as `service#id`.
     pub origin: String,
     /// The values that the migration found equal in both accounts.
@@ -240,12 +240,12 @@ pub struct Plan {
     /// Desired ids that the service has given to other records. Not saved: those records are not
     /// changed.
     #[serde(skip)]
-    pub reused: Vec<Reused>,
+    pub reused: Vec<ReusedId>,
 }
 
 /// An id of a deleted desired record that the service has given to another record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reused {
+pub struct ReusedId {
     /// The resource of both records.
     pub resource: Resource,
     /// The id.

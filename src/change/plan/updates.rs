@@ -1,6 +1,6 @@
 //! Plans all steps except assignments, and finishes the plan.
 
-use super::types::{AgreedValues, JsonFields, MatchedRecord, MigrationMatches, Plan, Reused};
+use super::types::{AgreedValues, JsonFields, MatchedRecord, MigrationMatches, Plan, ReusedId};
 use crate::change::desired::DesiredRecord;
 use crate::change::plan::PlanProblems;
 use crate::change::plan::fields::{self, fingerprint};
@@ -55,7 +55,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The desired ids that other records have now.
-    fn reused(&self) -> Vec<Reused> {
+    fn reused(&self) -> Vec<ReusedId> {
         let mut all = Vec::new();
         for (resource, wanted) in &self.desired.resources {
             let ids = wanted.records.iter().filter_map(|row| row.id);
@@ -63,7 +63,7 @@ impl<'a> Planner<'a> {
                 let record =
                     self.current.state.get(*resource).and_then(|it| it.get(&RecordKey::Id(id)));
                 let name = record.map(|record| name_of(*resource, record)).unwrap_or_default();
-                all.push(Reused { resource: *resource, id, name });
+                all.push(ReusedId { resource: *resource, id, name });
             }
         }
         all
@@ -109,7 +109,7 @@ impl<'a> Planner<'a> {
         rows: &[DesiredRecord],
         key: impl Fn(&DesiredRecord) -> String,
     ) {
-        if !self.foreign() {
+        if !self.is_migration() {
             return self.add_unsupported(resource, "", "were not read from the account", None);
         }
         let reason = format!("the new service does not offer {resource}");
@@ -171,7 +171,7 @@ impl<'a> Planner<'a> {
         resolved: ResolvedRef,
         by_name: bool,
     ) {
-        let foreign = self.foreign();
+        let foreign = self.is_migration();
         if let Some(id) = row.id.filter(|id| foreign || resolved != ResolvedRef::Id(*id)) {
             self.resolved.insert((resource, id), resolved);
             if foreign {
@@ -224,13 +224,13 @@ impl<'a> Planner<'a> {
     }
 
     fn update(&mut self, pair: &MatchedPair<'_>) {
-        if self.desired.has_sent_values && !self.foreign() {
+        if self.desired.has_sent_values && !self.is_migration() {
             self.refuse_fields_sent_later(pair);
         }
         let mut changes = self.compare(pair);
         let (resource, here) = (pair.resource, pair.live.key.to_string());
         // Messages name a migrated record by its id in the source account.
-        let key = if self.foreign() { label(resource, pair.row) } else { here.clone() };
+        let key = if self.is_migration() { label(resource, pair.row) } else { here.clone() };
         let source = pair.row.source.as_ref();
         let Some(endpoint) = resource.spec().endpoint(Verb::Update) else {
             if !(changes.after.is_empty()

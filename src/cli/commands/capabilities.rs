@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_api_cannot_do_is_told() {
+    fn missing_verbs_are_listed() {
         let limits = |resource: Resource| limits(resource.spec()).join(", ");
         assert_eq!(limits(Resource::Domains), "update domain");
         assert_eq!(limits(Resource::Campaigns), "unassign, read back slug");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn every_resource_has_a_row_of_as_many_cells() {
+    fn every_resource_has_a_row_with_all_columns() {
         let text = markdown();
         assert_eq!(text.lines().count(), 2 + Resource::ALL.len());
         assert!(text.lines().all(|line| line.matches('|').count() == 9), "{text}");

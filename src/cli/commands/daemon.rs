@@ -84,7 +84,7 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
     let home = app.env.home()?;
     app.out.write_to_log();
     std::panic::set_hook(Box::new(|panic| tracing::error!("a defect: {}", Escaped(panic))));
-    let _lock = alone(app, &home)?;
+    let _lock = lock_home(app, &home)?;
     let work = Arc::new(DaemonWorker::new(&app.env, args.once));
     let (waker, reload) = (Waker::default(), Arc::new(AtomicBool::new(false)));
     let mut service = DaemonLoop {
@@ -124,7 +124,7 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
         app.out.json(&json!({"format": 1, "page": page, "accounts": accounts}))?;
         app.out.finish()?;
     }
-    service.run(args.once, &tell);
+    service.run(args.once, &notify_systemd);
     if app.out.is_json() && args.once {
         let all: Vec<_> = service.state.account_statuses().iter().map(status::document).collect();
         app.out.json(&json!({"format": 1, "accounts": all}))?;
@@ -135,14 +135,14 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
     tracing::info!("the daemon ends");
     Ok(match (args.once, app.env.clock.interrupted()) {
         (false, _) => Exit::Done,
-        (true, false) => worst(&work),
+        (true, false) => exit_code(&work),
         // Backups of some accounts may not have begun, or were stopped.
-        (true, true) => worst(&work).or_worse(Exit::Interrupted),
+        (true, true) => exit_code(&work).or_worse(Exit::Interrupted),
     })
 }
 
 /// The most severe exit code of all backups.
-fn worst(work: &DaemonWorker) -> Exit {
+fn exit_code(work: &DaemonWorker) -> Exit {
     let results = work.results().into_iter();
     let exits = results.map(|it| Exit::of(it.map(CommandResult::complete)));
     exits.fold(Exit::Done, Exit::or_worse)
@@ -162,7 +162,7 @@ fn page(
         Some(ListenAddress::At(address)) => address,
         None => SocketAddr::from(([127, 0, 0, 1], 8080)),
     };
-    let settings = args.page.over(settings).settings(app, address)?;
+    let settings = args.page.with_defaults(settings).settings(app, address)?;
     let accounts = Arc::new(DaemonAccounts(Arc::clone(daemon_state)));
     match ui::start(settings, accounts, Arc::clone(&app.env.clock)) {
         Ok(page) => {
@@ -185,7 +185,7 @@ const TICK: Duration = Duration::from_secs(10);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Locks the home for this daemon.
-fn alone(app: &App, home: &Home) -> Result<Lock, CliError> {
+fn lock_home(app: &App, home: &Home) -> Result<Lock, CliError> {
     let file = home.daemon_file();
     let lock = Lock::take(&file, "linkvault daemon", Duration::ZERO, &*app.env.clock);
     lock.map_err(|error| match error {
@@ -212,11 +212,11 @@ fn watchdog() -> Option<Duration> {
 }
 
 #[cfg(not(unix))]
-fn tell(_event: DaemonEvent) {}
+fn notify_systemd(_event: DaemonEvent) {}
 
 /// Sends the event to systemd, if it started the daemon.
 #[cfg(unix)]
-fn tell(event: DaemonEvent) {
+fn notify_systemd(event: DaemonEvent) {
     use sd_notify::NotifyState;
     let status;
     let mut states = Vec::new();

@@ -63,7 +63,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let request = ExportRequest {
         reference: &args.reference,
         folder: &args.to,
-        format: args.format.form(),
+        format: args.format.export_format(),
         only: &args.only,
         skip: &args.skip,
         limits: args.bounds.limits(),
@@ -119,7 +119,7 @@ fn dry_run(args: &Args, app: &App, loaded: &LoadedState) -> Result<Exit, CliErro
 }
 
 impl FormatArg {
-    const fn form(self) -> ExportFormat {
+    const fn export_format(self) -> ExportFormat {
         match self {
             Self::Csv => ExportFormat::Csv,
             Self::Json => ExportFormat::Json,

@@ -58,14 +58,14 @@ impl Args {
     #[must_use]
     pub fn key_source(&self) -> Option<KeySource> {
         let variable = self.key_env.clone().map(KeySource::Variable);
-        let file = || self.key_file.as_deref().map(|file| KeySource::File(from_anywhere(file)));
+        let file = || self.key_file.as_deref().map(|file| KeySource::File(absolute_path(file)));
         let command = || self.key_command.clone().map(KeySource::Command);
         variable.or_else(file).or_else(command)
     }
 }
 
 /// `path` as an absolute path: in the configuration, a relative one would start from its folder.
-fn from_anywhere(path: &Path) -> PathBuf {
+fn absolute_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
@@ -90,7 +90,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     }
     let file = write_account(&app.env, &account)?;
-    tell(app, &home, &account, &file)?;
+    print_result(app, &home, &account, &file)?;
     Ok(Exit::Done)
 }
 
@@ -190,7 +190,7 @@ fn missing(flag: &str) -> CliError {
         .hint(hints::INIT_WITH_FLAGS)
 }
 
-fn tell(app: &App, home: &Home, account: &NewAccount, file: &Path) -> Result<(), CliError> {
+fn print_result(app: &App, home: &Home, account: &NewAccount, file: &Path) -> Result<(), CliError> {
     let name = &account.name;
     let vault = home.vault_file(name);
     let typed = matches!(account.key, NewKey::Typed(_));

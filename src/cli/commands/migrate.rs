@@ -163,7 +163,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         MigrateReport::Applied { report, run, missing } => {
             let exit = render::run::exit(&run, missing);
             let shown = show.report(&report, Some(&run));
-            exit.after(shown.and_then(|()| render::run::tell(app, &to, &run)))
+            exit.after(shown.and_then(|()| render::run::print_outcome(app, &to, &run)))
         }
     }
 }
@@ -182,7 +182,7 @@ impl Rendering<'_> {
         from: &str,
         observation: &Observation,
     ) -> Result<(), CliError> {
-        self.by_hand(&moving.manual)?;
+        self.print_manual_tasks(&moving.manual)?;
         if !self.out.is_json() {
             return Ok(());
         }
@@ -204,7 +204,7 @@ impl Rendering<'_> {
             self.out.note(format_args!("{to} has what the API can move there from {from}"));
             return Ok(Exit::Done);
         }
-        self.gaps(&gaps)?;
+        self.print_gaps(&gaps)?;
         if same {
             self.out.note(format_args!(
                 "{to} has all of {from} that was compared; the rest is listed above"
@@ -236,11 +236,11 @@ impl Rendering<'_> {
         }
         self.left_out(report)?;
         self.kept(report);
-        self.by_hand(&report.manual)
+        self.print_manual_tasks(&report.manual)
     }
 
     /// Prints what a comparison cannot verify, one line for each resource and reason.
-    fn gaps(&self, gaps: &[VerificationGap]) -> Result<(), CliError> {
+    fn print_gaps(&self, gaps: &[VerificationGap]) -> Result<(), CliError> {
         const SHOWN: usize = 5;
         let out = self.out;
         if gaps.is_empty() || out.is_json() {
@@ -275,7 +275,7 @@ impl Rendering<'_> {
 
     /// Prints the records that filters exclude, and the resources that were not requested.
     fn left_out(&self, report: &MigrationReport) -> Result<(), CliError> {
-        let kept = report.kept_back.iter().map(|(resource, count)| format!("{count} {resource}"));
+        let kept = report.excluded.iter().map(|(resource, count)| format!("{count} {resource}"));
         let rest = report.not_asked.iter().map(|resource| format!("all {resource}"));
         let all: Vec<_> = kept.chain(rest).collect();
         if all.is_empty() {
@@ -285,7 +285,7 @@ impl Rendering<'_> {
     }
 
     /// Prints the tasks to do by hand, one line for each kind.
-    fn by_hand(&self, manual: &[ManualTask]) -> Result<(), CliError> {
+    fn print_manual_tasks(&self, manual: &[ManualTask]) -> Result<(), CliError> {
         const SHOWN: usize = 5;
         let out = self.out;
         if manual.is_empty() || out.is_json() {

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use crate::cli::hints::hint;
 use crate::cli::plan_args::{MaxStalenessArgs, PlanFormat, PlanOutputArgs, PolicyArgs};
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, CommandResult, Exit, render};
+use crate::ops::NextStep;
 use crate::ops::plan::{PlanRequest, plan_changes};
 
 /// Show the steps that change an account to match the input, and their cost
@@ -73,11 +75,14 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         }
     }
     if let Some(kept) = &report.kept {
-        app.out.note(kept);
+        app.out.note(format_args!("{kept}; {}", hint(&NextStep::DeleteMissing)));
     }
-    if !report.refusals.is_empty() {
-        let lines: Vec<_> = report.refusals.iter().map(|line| format!("\n  {line}")).collect();
+    if let Some(refusal) = &report.refusal {
+        let lines: Vec<_> = refusal.details.iter().map(|line| format!("\n  {line}")).collect();
         app.out.warn(format_args!("`apply` will refuse this plan:{}", lines.concat()));
+        if let Some(next) = &refusal.next {
+            app.out.note(format_args!("hint: {}", hint(next)));
+        }
     }
     if let Some(file) = &args.out {
         let (path, name) = (file.display(), &account.name);

@@ -56,7 +56,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     for run in &runs {
         table.row([
             run.number.to_string(),
-            when(&account, run.started),
+            local_time(&account, run.started),
             run.command.name().to_owned(),
             run.input.clone(),
             run.status.label(is_executing).to_owned(),
@@ -85,7 +85,7 @@ fn counts(run: &Run) -> String {
     parts.join(", ")
 }
 
-fn when(account: &AccountConfig, time: Timestamp) -> String {
+fn local_time(account: &AccountConfig, time: Timestamp) -> String {
     let local = state_ref::local_time(account, time);
     local.map_or_else(|| time.iso(), |time| time.format("%Y-%m-%d %H:%M").to_string())
 }
@@ -132,7 +132,7 @@ fn steps(
             app.out.line(format_args!("step {}: {}", row.step, Escaped(text)))?;
         }
     }
-    let begun = when(account, run.started);
+    let begun = local_time(account, run.started);
     let (number, name) = (run.number, &account.name);
     app.out.summary(format_args!(
         "run {number} of {name}: {} of {}, begun {begun}, {}",

@@ -53,9 +53,9 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         app.out.warn(what);
     }
     match (args.resource, &args.id) {
-        (None, _) => whole(app, &loaded)?,
+        (None, _) => show_state(app, &loaded)?,
         (Some(resource), None) => list(app, &mut loaded, resource)?,
-        (Some(resource), Some(id)) => one(app, &mut loaded, resource, &key(resource, id)?)?,
+        (Some(resource), Some(id)) => show_record(app, &mut loaded, resource, &key(resource, id)?)?,
     }
     Ok(Exit::of(Ok(CommandResult::complete(loaded.unread.is_empty()))))
 }
@@ -85,7 +85,7 @@ pub(super) fn id(key: &RecordKey) -> Value {
     }
 }
 
-fn whole(app: &App, loaded: &LoadedState) -> Result<(), CliError> {
+fn show_state(app: &App, loaded: &LoadedState) -> Result<(), CliError> {
     let counts = loaded.counts()?;
     if app.out.is_json() {
         let resources: serde_json::Map<_, _> = counts
@@ -147,7 +147,7 @@ fn list(app: &App, loaded: &mut LoadedState, resource: Resource) -> Result<(), C
     Ok(())
 }
 
-fn one(
+fn show_record(
     app: &App,
     loaded: &mut LoadedState,
     resource: Resource,

@@ -35,7 +35,7 @@ fn piped(flags: &GlobalArgs) -> (Output, Pipe, Pipe) {
 }
 
 #[test]
-fn a_failure_is_told_to_people_and_to_programs() {
+fn a_failure_is_printed_as_text_and_as_json() {
     let (output, out, err) = piped(&GlobalArgs { json: true, ..GlobalArgs::default() });
     let failure =
         CliError::new(OpErrorKind::Vault, "bad \u{1b}[2J").details(["one".into()]).hint("do");
@@ -45,7 +45,7 @@ fn a_failure_is_told_to_people_and_to_programs() {
 }
 
 #[test]
-fn quiet_leaves_answers_and_warnings() {
+fn quiet_keeps_answers_and_warnings() {
     let (output, out, err) = piped(&GlobalArgs { quiet: true, ..GlobalArgs::default() });
     output.note("note");
     output.summary("summary").unwrap();
@@ -55,7 +55,7 @@ fn quiet_leaves_answers_and_warnings() {
 }
 
 #[test]
-fn a_summary_makes_room_for_the_json_document() {
+fn a_summary_goes_to_stderr_with_json() {
     let (output, out, err) = piped(&GlobalArgs { json: true, ..GlobalArgs::default() });
     output.summary("summary").unwrap();
     output.json(&serde_json::json!({"format": 1})).unwrap();
@@ -77,7 +77,7 @@ fn a_table_is_wrapped_only_where_the_width_is_known() {
 }
 
 #[test]
-fn without_a_terminal_a_question_is_an_error_unless_yes_was_said() {
+fn a_question_without_a_terminal_is_an_error_unless_yes_is_passed() {
     let (output, ..) = piped(&GlobalArgs::default());
     let refused = output.confirm("Delete?", false).unwrap_err();
     assert_eq!(refused.message, "cannot ask \"Delete?\" without a terminal; nothing was written");
@@ -86,7 +86,7 @@ fn without_a_terminal_a_question_is_an_error_unless_yes_was_said() {
 }
 
 #[test]
-fn colours_are_for_terminals_that_want_them() {
+fn colours_are_printed_to_terminals_unless_disabled() {
     let terminal = TerminalInfo { stdout_terminal: true, ..TerminalInfo::default() };
     let painted = |around, color| {
         let flags = GlobalArgs { color, ..GlobalArgs::default() };

@@ -52,7 +52,7 @@ pub fn show_applied(
         document["unsupported"] = json!(unsupported);
         app.out.json(&document)?;
     }
-    exit(report, *missing).after(tell(app, account, report))
+    exit(report, *missing).after(print_outcome(app, account, report))
 }
 
 /// Shows the result of a rehearsal.
@@ -130,7 +130,11 @@ pub fn counts(outcome: &RunReport) -> String {
 }
 
 /// Prints a line with the counts of a run, and a note about the next command.
-pub fn tell(app: &App, account: &AccountConfig, outcome: &RunReport) -> Result<(), CliError> {
+pub fn print_outcome(
+    app: &App,
+    account: &AccountConfig,
+    outcome: &RunReport,
+) -> Result<(), CliError> {
     let requests = format::counted(outcome.requests, "request", "requests");
     let (run, name) = (outcome.run, &account.name);
     app.out.summary(format_args!("run {run} of {name}: {}; {requests}", counts(outcome)))?;

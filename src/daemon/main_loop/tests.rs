@@ -220,7 +220,7 @@ fn a_reload_adds_and_removes_accounts_and_an_invalid_one_changes_nothing() {
 }
 
 #[test]
-fn a_backup_that_does_not_stop_is_recorded_as_stopped_and_due_at_the_next_start() {
+fn a_hanging_backup_is_recorded_as_stopped_and_due_at_the_next_start() {
     let mut running = Running::start(&["stuck"], 1, false);
     running.wait_for(&["stuck"]);
     let gate = running.gate.take();
@@ -260,7 +260,7 @@ fn the_start_of_a_new_schedule_is_persisted() {
 }
 
 #[test]
-fn a_slow_receiver_delays_no_backup_and_loses_none() {
+fn a_backup_is_persisted_before_a_slow_delivery() {
     let running = Running::start(&["slow"], 2, false);
     running.wait_for(&["slow"]);
     running.wait_for(&["slow", "delivers"]);
@@ -278,7 +278,7 @@ fn once_evaluates_all_accounts_at_the_end() {
 }
 
 #[test]
-fn changes_of_a_vault_by_other_commands_are_seen_between_backups() {
+fn vault_changes_by_other_commands_are_noticed_between_backups() {
     let running = Running::start(&["by hand"], 1, true);
     let daemon_state = Arc::clone(&running.daemon.state);
     running.ended();

@@ -147,7 +147,7 @@ fn the_result_of_an_abandoned_backup_is_ignored() {
     let (daemon_state, _) = daemon_state(&["main"]);
     assert_eq!(daemon_state.reserve_workers(1), 1);
     let job = daemon_state.take().unwrap();
-    let taken = daemon_state.give_up();
+    let taken = daemon_state.abandon_running();
     assert_eq!(taken.len(), 1);
     ends(&daemon_state, &job, AttemptOutcome::Complete);
     assert_eq!(persisted(&daemon_state, "main").last, None);
@@ -164,7 +164,7 @@ fn a_recorded_backup_is_not_abandoned() {
         None,
         &mut |_, _| {},
     );
-    assert!(daemon_state.give_up().is_empty(), "only the work after it is abandoned");
+    assert!(daemon_state.abandon_running().is_empty(), "only the work after it is abandoned");
     assert_eq!(persisted(&daemon_state, "main").totals.complete, 1);
 }
 

@@ -116,7 +116,7 @@ fn a_recorded_problem_keeps_its_start_until_it_is_resolved() {
         message: "down".to_owned(),
         hint: Some("look".to_owned()),
     };
-    let after = HealthProblem { kind: ProblemKind::After, ..recorded.clone() };
+    let after = HealthProblem { kind: ProblemKind::PostBackup, ..recorded.clone() };
     persisted.problems = vec![after.clone(), recorded];
     // It keeps its start and has the newest reason.
     let found = |persisted: &PersistedState| {
@@ -124,7 +124,7 @@ fn a_recorded_problem_keeps_its_start_until_it_is_resolved() {
         problems.into_iter().map(|it| (it.kind, it.since.0, it.message)).collect::<Vec<_>>()
     };
     let failed = (ProblemKind::Failed, 2000, "the backup failed: no route".to_owned());
-    let both = [failed, (ProblemKind::After, 2000, "down".to_owned())];
+    let both = [failed, (ProblemKind::PostBackup, 2000, "down".to_owned())];
     assert_eq!(found(&persisted), both);
     persisted.add(&attempt(AttemptOutcome::Stopped, 9500));
     assert_eq!(found(&persisted), both);
@@ -133,7 +133,7 @@ fn a_recorded_problem_keeps_its_start_until_it_is_resolved() {
 }
 
 #[test]
-fn backups_of_some_resources_prove_nothing_about_the_others() {
+fn a_backup_of_some_resources_does_not_clear_problems_of_the_others() {
     let mut persisted = PersistedState::default();
     persisted.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Complete, 5000) });
     let found = account_status(&persisted, &VaultSummary::default(), None);

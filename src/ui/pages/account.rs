@@ -11,7 +11,7 @@ use crate::model::{Resource, SnapshotId};
 use crate::ui::chart::{Chart, chart};
 use crate::ui::links;
 use crate::ui::pages::changes::{self, ChangeRow};
-use crate::ui::pages::overview::used;
+use crate::ui::pages::overview::limit_usage;
 use crate::ui::pages::rows::{RunRow, SnapshotRow};
 use crate::ui::pages::{ChartSeries, Link, PageContext, PageError, PageFrame};
 use crate::ui::time_text::{self, TimeText};
@@ -200,7 +200,7 @@ fn build(facts: Facts, now: Timestamp) -> AccountPage {
         next: it.next.map(when),
         schedule: it.schedule.clone(),
         running: it.running.or(facts.running.map(|it| it.started)).map(when),
-        used: used(it.limit, it.last.as_ref()),
+        used: limit_usage(it.limit, it.last.as_ref()),
         last,
         size: format::size(facts.size),
         problems: problems.collect(),

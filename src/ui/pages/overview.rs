@@ -134,12 +134,12 @@ fn row(it: &AccountStatus, now: Timestamp) -> Row {
         running: it.running.is_some(),
         schedule: it.schedule.clone(),
         records: format::count(it.records.values().sum()),
-        used: used(it.limit, it.last.as_ref()),
+        used: limit_usage(it.limit, it.last.as_ref()),
     }
 }
 
 /// How much of the service's rate limit the newest backup used.
-pub(crate) fn used(limit: Option<u64>, last: Option<&BackupAttempt>) -> String {
+pub(crate) fn limit_usage(limit: Option<u64>, last: Option<&BackupAttempt>) -> String {
     let limit = limit.filter(|limit| *limit > 0);
     match (limit, last) {
         (None, None) => "—".to_owned(),
@@ -165,7 +165,7 @@ mod tests {
     use crate::ui::pages::overview::*;
     use crate::ui::tests::account_status;
 
-    fn many() -> Vec<AccountStatus> {
+    fn sample_statuses() -> Vec<AccountStatus> {
         let mut all: Vec<_> =
             (0..250).map(|nth| account_status(&format!("a{nth:03}"), Health::Good)).collect();
         all.push(account_status("zz", Health::Failing));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn names(query: &OverviewQuery) -> (Vec<String>, Pager) {
-        let page = build(many(), query, Timestamp(1_760_000_000_000));
+        let page = build(sample_statuses(), query, Timestamp(1_760_000_000_000));
         (page.rows.into_iter().map(|row| row.name).collect(), page.pager)
     }
 
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(rows, ["yy"]);
         let (rows, _) = names(&OverviewQuery { q: " A01".to_owned(), ..OverviewQuery::default() });
         assert_eq!(rows.len(), 10);
-        let page = build(many(), &OverviewQuery::default(), Timestamp(0));
+        let page = build(sample_statuses(), &OverviewQuery::default(), Timestamp(0));
         let counts: Vec<_> = page.filters.iter().map(|it| it.count.as_str()).collect();
         assert_eq!(counts, ["252", "1", "1", "0", "250"]);
     }
@@ -202,10 +202,10 @@ mod tests {
     #[test]
     fn the_usage_of_the_limit_is_shown() {
         let it = account_status("main", Health::Good);
-        assert_eq!(used(Some(30), it.last.as_ref()), "12 of 30 per minute (40\u{a0}%)");
-        assert_eq!(used(Some(5), it.last.as_ref()), "5 of 5 per minute (100\u{a0}%)");
-        assert_eq!(used(None, it.last.as_ref()), "24 requests");
-        assert_eq!(used(Some(0), None), "—");
+        assert_eq!(limit_usage(Some(30), it.last.as_ref()), "12 of 30 per minute (40\u{a0}%)");
+        assert_eq!(limit_usage(Some(5), it.last.as_ref()), "5 of 5 per minute (100\u{a0}%)");
+        assert_eq!(limit_usage(None, it.last.as_ref()), "24 requests");
+        assert_eq!(limit_usage(Some(0), None), "—");
     }
 
     #[test]

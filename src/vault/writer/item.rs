@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::model::{FieldValue, Resource, SnapshotId};
 use crate::vault::digest;
-use crate::vault::statements::MANY;
+use crate::vault::statements::INSERT_ROWS;
 use crate::vault::template_match::TemplateMatch;
 
 /// One record of the page, with what is stored about it.
@@ -29,13 +29,13 @@ impl WriteItem<'_, '_> {
         digest::version_of(resource, &record.key, &parts)
     }
 
-    /// Whether there are [`MANY`] `items` with the same template and without `extra`, so that one
+    /// Whether there are [`INSERT_ROWS`] `items` with the same template and without `extra`, so that one
     /// statement can insert them.
     pub fn are_alike(&self, items: &[WriteItem<'_, '_>]) -> bool {
         let alike = |item: &WriteItem<'_, '_>| {
             item.template_id == self.template_id && item.matched.extra.is_none()
         };
-        items.len() == MANY && items.iter().all(alike)
+        items.len() == INSERT_ROWS && items.iter().all(alike)
     }
 
     /// Whether a lookup found no sample of its counter.

@@ -40,7 +40,7 @@ fn a_saved_plan_reads_back_as_it_was() {
 }
 
 #[test]
-fn an_edited_plan_is_refused_and_another_layout_is_not() {
+fn an_edited_plan_is_refused_and_a_reformatted_one_is_not() {
     let text = saved().to_json();
     let edited = text.replacen("\"main\"", "\"other\"", 1);
     assert_eq!(read(edited.as_bytes()), Err(SavedPlanError::Changed));
@@ -49,7 +49,7 @@ fn an_edited_plan_is_refused_and_another_layout_is_not() {
 }
 
 #[test]
-fn a_forged_step_is_refused_whatever_its_sum_says() {
+fn a_forged_step_is_refused_even_with_a_valid_checksum() {
     let of = |verb: &str, resource: &str| {
         let steps = saved().plan.steps;
         let is = |step: &&PlanStep| step.verb.name() == verb && step.resource.name() == resource;
@@ -276,7 +276,7 @@ proptest! {
     }
 
     #[test]
-    fn a_value_anywhere_replaced_never_makes_it_panic(at in 0..400_usize, odd in 0..6_usize) {
+    fn no_replaced_value_causes_a_panic(at in 0..400_usize, odd in 0..6_usize) {
         let mut json = serde_json::to_value(saved()).unwrap();
         let odd = [json!(null), json!(-1), json!(""), json!([]), json!({}), json!("{1}")][odd].clone();
         replace(&mut json, &mut at.clone(), &odd);

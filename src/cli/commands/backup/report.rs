@@ -25,7 +25,7 @@ pub fn document(account: &AccountConfig, report: &BackupReport) -> Value {
             ReadState::Excluded => excluded.push(outcome.resource.name()),
             _ => {}
         }
-        if was_left_out(outcome) {
+        if is_excluded(outcome) {
             continue;
         }
         resources.insert(outcome.resource.name().to_owned(), resource(outcome));
@@ -96,13 +96,13 @@ pub fn print(app: &App, account: &AccountConfig, report: &BackupReport) -> Resul
         "Backed up {}: snapshot #{}, {status}{resumed}{}",
         account.name,
         snapshot.number,
-        left_out(snapshot)
+        excluded_resources(snapshot)
     ))?;
     app.out.summary("")?;
     app.out.summary(table(snapshot).render(app.out.table_width()))?;
     app.out.summary("")?;
     app.out.summary(cost(summary, *time))?;
-    if let Some(movement) = movement(*scans) {
+    if let Some(movement) = scan_change(*scans) {
         app.out.summary(movement)?;
     }
     let size = std::fs::metadata(&account.vault).map_or(0, |file| file.len());
@@ -116,7 +116,7 @@ pub fn print(app: &App, account: &AccountConfig, report: &BackupReport) -> Resul
 }
 
 /// What was not read on purpose, and why, so that a partial snapshot explains itself.
-fn left_out(snapshot: &Snapshot) -> String {
+fn excluded_resources(snapshot: &Snapshot) -> String {
     let names = |state: ReadState| {
         let those = snapshot.outcomes.iter().filter(|it| it.state == state);
         those.map(|it| it.resource.name()).collect::<Vec<_>>().join(", ")
@@ -132,7 +132,7 @@ fn left_out(snapshot: &Snapshot) -> String {
     text
 }
 
-fn was_left_out(outcome: &ResourceOutcome) -> bool {
+fn is_excluded(outcome: &ResourceOutcome) -> bool {
     matches!(outcome.state, ReadState::Skipped | ReadState::Excluded)
 }
 
@@ -140,7 +140,7 @@ fn table(snapshot: &Snapshot) -> TextTable {
     let mut table =
         TextTable::new(&["resource", "records", "added", "changed", "removed", "state"])
             .right(&[1, 2, 3, 4]);
-    for outcome in snapshot.outcomes.iter().filter(|it| !was_left_out(it)) {
+    for outcome in snapshot.outcomes.iter().filter(|it| !is_excluded(it)) {
         table.row([
             outcome.resource.name().to_owned(),
             format::count(outcome.records),
@@ -176,7 +176,7 @@ fn cost(summary: &CrawlReport, time: Duration) -> String {
     text
 }
 
-fn movement(new: NewScans) -> Option<String> {
+fn scan_change(new: NewScans) -> Option<String> {
     (new.codes > 0)
         .then(|| format!("{} since the snapshot before", format::new_scans(new.scans, new.codes)))
 }

@@ -12,7 +12,7 @@ pub fn document(report: &MigrationReport, outcome: Option<&RunReport>) -> Value 
         (resource.name().to_owned(), Value::Object(ids.collect()))
     });
     let ids: Map<_, _> = ids.collect();
-    let kept = report.kept_back.iter().map(|(it, count)| (it.name().to_owned(), json!(count)));
+    let kept = report.excluded.iter().map(|(it, count)| (it.name().to_owned(), json!(count)));
     let kept: Map<_, _> = kept.collect();
     let not_asked: Vec<_> = report.not_asked.iter().map(|it| it.name()).collect();
     json!({
