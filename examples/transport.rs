@@ -1,7 +1,7 @@
-//! Two transports of one's own: one that records what passes through another,
+//! Two custom transports: one that records what passes through another,
 //! and one that replays a recording where there is no service at all.
 //!
-//! A transport is all that stands between the program and a network. So a
+//! A transport is the only connection between the program and a network. So a
 //! backup can be tested against recorded answers, or sent through a tunnel.
 //!
 //!     cargo run --example transport

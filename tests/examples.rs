@@ -1,4 +1,4 @@
-//! The programs in `examples/`, run as they stand.
+//! Runs the programs in `examples/` unchanged.
 
 use crate::support::TestEnvironment;
 

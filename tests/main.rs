@@ -1,7 +1,7 @@
 //! One binary for all end-to-end tests.
 
 // Clippy excuses test functions only, and the helpers here are tests as well.
-// What a test skips or measured is told on stdout, which the harness keeps for failures.
+// Tests print what they skip or measure to stdout, which the harness shows for failures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod api;

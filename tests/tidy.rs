@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use source::{Source, files, names, paths_after, read, sources};
 
-/// Which rooms each room may know. What is not named here may know nothing.
+/// The modules that each module may import. A module that is not listed may import none.
 const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("api", &["api", "backoff", "clock", "format", "model", "progress", "escaped"]),
     (
@@ -71,7 +71,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
     ("ui", &["change", "clock", "format", "health", "model", "server", "escaped", "ui", "vault"]),
 ];
 
-/// The rooms that may know each crate.
+/// The modules that may use each crate.
 const CRATE_USERS: &[(&str, &[&str])] = &[
     ("aho_corasick", &["src/api/redact.rs"]),
     ("askama", &["src/ui/"]),
@@ -113,7 +113,7 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("ureq", &["src/api/ureq.rs", "src/api/ureq/"]),
 ];
 
-/// Where there is neither file, network, process nor clock.
+/// Files without access to files, network, processes and clock.
 const PURE: &[&str] = &[
     "src/api/base_url.rs",
     "src/api/envelope.rs",
@@ -146,7 +146,7 @@ const PURE: &[&str] = &[
 ];
 const IMPURE: &[&str] = &["src/sandbox/serve.rs", "src/ui/server.rs"];
 
-/// What reaches out of the program.
+/// Functions and types that access files, processes, threads or the network.
 const IO_APIS: &[&str] = &[
     "std::fs",
     "std::env",
@@ -167,7 +167,7 @@ const IO_APIS: &[&str] = &[
 const TIME: &[&str] =
     &["Instant::now", "SystemTime::now", "thread::sleep", "Utc::now", "Local::now"];
 
-/// What ends the program where an error should be told.
+/// Code that panics where an error should be returned.
 const PANICS: &[&str] =
     &[".unwrap()", ".expect(\"", "panic!(", "unreachable!(", "todo!(", "unimplemented!("];
 
@@ -193,13 +193,13 @@ fn within(path: &str, places: &[&str]) -> bool {
     places.iter().any(|place| path == *place || place.ends_with('/') && path.starts_with(place))
 }
 
-/// `src/api/http.rs` is in the room `api`.
+/// The module of a path: `src/api/http.rs` is in `api`.
 fn module_of(path: &str) -> &str {
     let inner = path.strip_prefix("src/").unwrap_or(path);
     inner.split('/').next().unwrap_or(inner).trim_end_matches(".rs")
 }
 
-/// The lines that point to a room which this one may not know.
+/// The lines that import a module which this one may not import.
 fn forbidden_imports(source: &Source) -> Vec<String> {
     let room = module_of(&source.path);
     if ["cli", "lib"].contains(&room) {

@@ -1,4 +1,4 @@
-//! What is measured: the bare loop, and a backup.
+//! The measured work: the bare loop, and a backup.
 
 use std::path::Path;
 use std::sync::Arc;

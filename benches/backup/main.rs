@@ -1,6 +1,6 @@
-//! What a backup costs, against the targets: `cargo bench`.
+//! The cost of a backup, against the targets: `cargo bench`.
 //!
-//! Time is measured against a bare loop in the same run, and told as the ratio
+//! Time is measured against a bare loop in the same run, and reported as the ratio
 //! of the best of several runs each. Every measured run is a process of its
 //! own; the server of static pages is this one. `LINKVAULT_BENCH_QUICK=1` takes
 //! a tenth of the records and fewer runs. A missed size or number of requests

@@ -1,4 +1,4 @@
-//! Each measured run is a process of its own, so that its peak memory is its own.
+//! Runs each measurement in a separate process, to measure its own peak memory.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -10,9 +10,9 @@ const MARK: &str = "as-child";
 #[derive(Debug, Clone, Copy)]
 pub struct Run {
     pub time: Duration,
-    /// The process's peak memory, where the system tells it.
+    /// The process's peak memory, where the system reports it.
     pub peak: Option<u64>,
-    /// What the job counts, as it tells it.
+    /// The count that the job reports.
     pub count: u64,
     /// Of a job with two parts, the time of the first.
     #[allow(dead_code, reason = "not every benchmark has such jobs")]
@@ -39,7 +39,7 @@ pub fn job() -> Option<(String, Vec<String>)> {
     Some((args.next()?, args.collect()))
 }
 
-/// Tells the parent what the job took.
+/// Reports to the parent what the job took.
 pub fn report(time: Duration, count: u64, part: Duration) {
     println!("{} {} {count} {}", time.as_micros(), peak().unwrap_or(0), part.as_micros());
 }

@@ -1,4 +1,4 @@
-//! Times and sizes, as the tables tell them.
+//! Times and sizes, as the tables show them.
 
 use std::time::Duration;
 

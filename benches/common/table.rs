@@ -1,4 +1,4 @@
-//! The one table that comes out.
+//! The table of results.
 
 /// Whether missing a target fails the run: time is noisy, sizes and numbers
 /// of requests are not.

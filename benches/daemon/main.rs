@@ -1,4 +1,4 @@
-//! What a thousand accounts cost one daemon: `cargo bench --bench daemon`.
+//! The cost of a thousand accounts in one daemon: `cargo bench --bench daemon`.
 //!
 //! Every account has a service of its own on loopback, with a limit of its own.
 //! The real program backs them up, all due at once; then it is idle; then some

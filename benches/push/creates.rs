@@ -1,4 +1,4 @@
-//! Creates: by a loop that only posts, and by a plan that is carried out.
+//! Creates: by a loop that only posts, and by a plan that is applied.
 
 use std::fmt::Write as _;
 use std::io::{Seek as _, Write as _};

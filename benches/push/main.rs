@@ -1,8 +1,8 @@
-//! What carrying out a plan costs, and what making one costs, against the
+//! The cost of applying a plan, and of making one, against the
 //! targets: `cargo bench --bench push`.
 //!
 //! Time is measured in the same run against a loop that only posts, and against
-//! reading what is planned from; it is told as the ratio of the best of several
+//! reading what is planned from; it is reported as the ratio of the best of several
 //! runs each. Every measured run is a process of its own; this one serves the
 //! sandbox. `LINKVAULT_BENCH_QUICK=1` takes a tenth of the records and fewer
 //! runs. Missed memory fails the run; time only says so.

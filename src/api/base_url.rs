@@ -19,19 +19,19 @@ pub enum BaseUrlError {
     #[error("the url must begin with https://")]
     Scheme,
     /// There is no host, or an invalid IPv6 address.
-    #[error("the url names no host")]
+    #[error("the url has no host")]
     Host,
     /// The port is not a number from 1 to 65535.
     #[error("the url's port is not a number from 1 to 65535")]
     Port,
     /// There is an `@` before the path.
-    #[error("the url must not hold a user name or password; the key has its own place")]
+    #[error("the url must not contain a user name or password; the key is configured separately")]
     UserInfo,
     /// There is a query or a fragment.
-    #[error("the url must not hold a query or a fragment")]
+    #[error("the url must not contain a query or a fragment")]
     Query,
     /// A character is not allowed in a URL, or the path has a segment `.` or `..`.
-    #[error("the url holds a character that no url can hold")]
+    #[error("the url contains an invalid character")]
     Character,
     #[error(
         "plain http would send the key unencrypted; \

@@ -60,7 +60,7 @@ pub fn classify_write(response: &Response) -> Result<ResponseBody<'_>, ApiErrorK
 pub fn classify(response: &Response) -> Result<ResponseBody<'_>, ApiErrorKind> {
     let status = response.status;
     if (300..400).contains(&status) {
-        let target = response.header("location").unwrap_or("an unnamed place");
+        let target = response.header("location").unwrap_or("an unnamed address");
         return Err(ApiErrorKind::Redirected { status, target: message(target) });
     }
     if (200..300).contains(&status) && is_long_success(&response.body) {
@@ -267,7 +267,7 @@ fn classify_head<'a>(
         Some(EnvelopeVerdict::Status(code)) if good_status => return Err(refusal(code, head)),
         // Such a response does not tell whether a write was executed.
         Some(EnvelopeVerdict::Unexpected) if good_status && !says_throttled(head) => {
-            let invalid = InvalidBody { why: "its `error` is no number".into(), cut: false };
+            let invalid = InvalidBody { why: "its `error` is not a number".into(), cut: false };
             return Err(malformed(response, invalid));
         }
         _ => return Err(refusal(response.status, head)),
@@ -513,7 +513,7 @@ impl<'de> Visitor<'de> for RecordsVisitor {
         let mut records = Vec::new();
         while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
             if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(serde::de::Error::custom("an object stands where a list should"));
+                return Err(serde::de::Error::custom("expected a list, found an object"));
             }
             records.push(map.next_value()?);
         }

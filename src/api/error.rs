@@ -163,7 +163,7 @@ impl fmt::Display for ApiErrorKind {
             Self::NotSent(why) => write!(f, "not sent: {}", one_line(why)),
             Self::Untrusted(why) => write!(f, "no secure connection: {}", one_line(why)),
             Self::Unknown(why) => write!(f, "outcome unknown: {}", one_line(why)),
-            Self::Throttled(why) => write!(f, "refused for the limit: {}", one_line(why)),
+            Self::Throttled(why) => write!(f, "refused by the rate limit: {}", one_line(why)),
             Self::Refused { status, message } => {
                 write!(f, "refused: {} (HTTP {status})", one_line(message))
             }
@@ -196,7 +196,7 @@ impl fmt::Display for ApiErrorKind {
             Self::Redirected { status, target } => {
                 write!(f, "redirected to {} (HTTP {status}), not followed", one_line(target))
             }
-            Self::TooLarge(bytes) => write!(f, "the answer is larger than {bytes} bytes"),
+            Self::TooLarge(bytes) => write!(f, "the response is larger than {bytes} bytes"),
             Self::Interrupted => f.write_str("interrupted"),
             Self::LimitReached(which) => write!(f, "stopped: {}", one_line(which)),
         }

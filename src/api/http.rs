@@ -83,7 +83,7 @@ pub enum TransportError {
     #[error("{0}")]
     Unknown(String),
     /// The response is larger than this limit, in bytes.
-    #[error("the answer is larger than {0} bytes")]
+    #[error("the response is larger than {0} bytes")]
     TooLarge(u64),
 }
 

@@ -179,8 +179,9 @@ fn agent(
 
 fn bearer(key: &ApiKey) -> Result<HeaderValue, Error> {
     // The error of an invalid value does not contain the value.
-    let mut value = HeaderValue::from_str(&format!("Bearer {}", key.reveal()))
-        .map_err(|_| Error::Other("the key holds a character that no header can carry".into()))?;
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", key.reveal())).map_err(|_| {
+        Error::Other("the key contains a character that is invalid in a header".into())
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

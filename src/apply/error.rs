@@ -20,7 +20,7 @@ pub enum ApplyError {
     Used(RunId),
     /// Nothing was written: a list of a resource that the plan changes could not be read
     /// completely.
-    #[error("{} could not be read whole, so nothing was written: {}", .0.resource, .0.why)]
+    #[error("{} could not be read completely, so nothing was written: {}", .0.resource, .0.why)]
     Unread(#[from] Unread),
     /// Nothing was written: a step is not in the resource table.
     #[error("step {step}: {why}")]
@@ -50,7 +50,7 @@ pub enum ApplyError {
         source: ApiError,
     },
     /// The run stopped because a list that would show an outcome cannot be read completely.
-    #[error("run {run} stopped: {resource} could not be read whole: {why}")]
+    #[error("run {run} stopped: {resource} could not be read completely: {why}")]
     OutcomeUnreadable {
         /// Number of the run.
         run: RunId,

@@ -11,7 +11,7 @@ use chrono::NaiveDateTime;
 use crate::change::plan::{JsonFields, PlanStep, fingerprint};
 use crate::change::staleness::is_fresh;
 use crate::clock::Timestamp;
-use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, Verb};
+use crate::model::{Blanks, NaturalKey, Record, RecordKey, Resource, Verb};
 
 /// The records of one resource.
 pub type RecordMap = BTreeMap<RecordKey, Record<'static>>;
@@ -247,14 +247,17 @@ pub fn record_key(resource: Resource, record: &Record<'_>) -> Option<NaturalKey>
 #[must_use]
 pub fn ambiguous_create_message(ids: &[i64]) -> String {
     let any = if ids.len() > 1 { "any of " } else { "" };
-    format!("no answer told its id, and {any}{} may be its record", format_ids(ids))
+    format!("no response had its id, and {any}{} may be its record", format_ids(ids))
 }
 
-/// At most 20 ids for messages: `12, 15 and 99`.
+/// At most 20 ids for messages, and the number of the others: `12, 15 and 99`.
 #[must_use]
 pub fn format_ids(ids: &[i64]) -> String {
-    let shown: Vec<_> =
-        ids.iter().take(20).map(|id| FieldValue::Int(*id).cell().into_owned()).collect();
+    const MAX_SHOWN: usize = 20;
+    let mut shown: Vec<_> = ids.iter().take(MAX_SHOWN).map(ToString::to_string).collect();
+    if let more @ 1.. = ids.len().saturating_sub(MAX_SHOWN) {
+        shown.push(format!("{more} more"));
+    }
     match shown.split_last() {
         Some((last, [])) => last.clone(),
         Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
@@ -271,6 +274,14 @@ mod tests {
 
     /// 2026-11-20, 12:31:25.
     const SENT: Timestamp = Timestamp(1_795_177_885_000);
+
+    #[test]
+    fn at_most_twenty_ids_are_listed_and_the_others_counted() {
+        let ids: Vec<_> = (1..=23).collect();
+        assert_eq!(format_ids(&ids[..3]), "1, 2 and 3");
+        assert!(format_ids(&ids[..20]).ends_with(", 19 and 20"));
+        assert!(format_ids(&ids).ends_with(", 19, 20 and 3 more"));
+    }
 
     fn known_ids(ids: &[i64]) -> KnownIds {
         let mut seen = KnownIds::default();

@@ -94,7 +94,7 @@ pub fn decide(
     let fault = |why: String| ApplyError::Step { step, why };
     let all = candidates(vault, run)?;
     let open = all.into_iter().find(|open| open.step.step == step);
-    let open = open.ok_or_else(|| fault("it waits for no decision".to_owned()))?;
+    let open = open.ok_or_else(|| fault("it needs no decision".to_owned()))?;
     let settled = match decision {
         StepDecision::Adopt(id) => {
             let ids: Vec<_> = open.candidates.iter().map(|record| record.key.id()).collect();
@@ -106,11 +106,9 @@ pub fn decide(
                         )
                     }
                     (Verb::Create, may) => format!("{id} cannot be its record; these can: {may}"),
-                    _ => {
-                        "it makes no record to be adopted; --retry sends it again, --leave leaves \
+                    _ => "it creates no record to adopt; --retry sends it again, --leave leaves \
                           it as it is"
-                            .to_owned()
-                    }
+                        .to_owned(),
                 };
                 return Err(fault(why));
             }

@@ -32,7 +32,7 @@ pub fn classify_response(verb: Verb, outcome: Result<Response, ApiError>) -> Ste
     match outcome {
         Ok(response) if response.body.iter().all(u8::is_ascii_whitespace) => match verb {
             Verb::Create => StepResponse::Unknown {
-                why: "the answer was empty".to_owned(),
+                why: "the response was empty".to_owned(),
                 failed: false,
                 error: None,
             },

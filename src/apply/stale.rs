@@ -42,7 +42,7 @@ pub fn stale_steps(steps: &[PlanStep], current: CurrentState<'_>) -> Vec<StaleSt
             _ => changed(step, current.state),
         };
         why.or_else(|| {
-            (!describes_state(step, current)).then(|| "is not what the plan says it is".into())
+            (!describes_state(step, current)).then(|| "is not as the plan describes it".into())
         })
     };
     let stale = |step: &PlanStep| {
@@ -56,7 +56,7 @@ pub fn stale_steps(steps: &[PlanStep], current: CurrentState<'_>) -> Vec<StaleSt
     steps.iter().filter_map(stale).collect()
 }
 
-const GONE: &str = "is gone since the plan was made";
+const GONE: &str = "was deleted after the plan was made";
 const CHANGED: &str = "has changed since the plan was made";
 
 fn changed(step: &PlanStep, state: &State) -> Option<String> {
@@ -215,7 +215,7 @@ mod tests {
         );
         assert_eq!(
             told(&state(&[(2, "b")])),
-            "step 1: campaign k1 is gone since the plan was made"
+            "step 1: campaign k1 was deleted after the plan was made"
         );
     }
 
@@ -230,7 +230,7 @@ mod tests {
     fn a_step_with_a_wrong_record_name_is_not_sent() {
         let now = state(&[(1, "a")]);
         let forged = PlanStep { name: "b".to_owned(), ..delete(1, &now) };
-        let why = "step 1: campaign k1 is not what the plan says it is";
+        let why = "step 1: campaign k1 is not as the plan describes it";
         assert_eq!(stale(&[forged], &now)[0].to_string(), why);
     }
 

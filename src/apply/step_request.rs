@@ -94,7 +94,7 @@ pub fn ready(
     let no_such = || {
         let (verb, resource) = (step.verb.name(), step.resource.spec().title);
         let (method, path) = (step.request.method, &step.request.path);
-        format!("{method} {path} is not how the API does a {verb} of a {resource}")
+        format!("{method} {path} is not the API's request for a {verb} of a {resource}")
     };
     let endpoint = endpoint.ok_or_else(no_such)?;
     let path = fill(&step.request.path, id_of)?;
@@ -121,10 +121,10 @@ fn fill(path: &str, id_of: impl Fn(u32) -> Option<i64>) -> Result<String, String
     let mut filled = String::with_capacity(path.len());
     let mut rest = path;
     while let Some((before, after)) = rest.split_once('{') {
-        let (number, after) = after.split_once('}').ok_or("its path is broken off")?;
+        let (number, after) = after.split_once('}').ok_or("its path is incomplete")?;
         let number: u32 = number.parse().map_err(|_| "its path names no step")?;
         if !before.ends_with('/') || !(after.is_empty() || after.starts_with('/')) {
-            return Err("its path joins an id to something else".to_owned());
+            return Err("an id in its path is not a whole segment".to_owned());
         }
         let id =
             id_of(number).ok_or_else(|| format!("the id that step {number} got is unknown"))?;
@@ -189,7 +189,7 @@ mod tests {
             {
                 let step = step(4, items, Assign, &path, None);
                 let why = ready(&step, |it| Some(it.into()), &StepSecrets::default()).unwrap_err();
-                assert_eq!(why, "its path joins an id to something else", "{path}");
+                assert_eq!(why, "an id in its path is not a whole segment", "{path}");
             }
         }
     }
@@ -204,7 +204,7 @@ mod tests {
         ] {
             let step = step(1, Resource::Campaigns, Create, path, Some(body));
             let why = ready(&step, none, &StepSecrets::default()).unwrap_err();
-            assert!(why.contains("is not how the API does a create of a campaign"), "{why}");
+            assert!(why.contains("is not the API's request for a create of a campaign"), "{why}");
         }
     }
 

@@ -239,7 +239,7 @@ impl PlanRunner<'_> {
                 }
             };
             let error = error.unwrap_or_else(|| {
-                let kind = ApiErrorKind::Unknown("the answer was empty".to_owned());
+                let kind = ApiErrorKind::Unknown("the response was empty".to_owned());
                 ApiError::new(kind, ready.method, &ready.path)
             });
             let Some(pause) = pauses.next() else {

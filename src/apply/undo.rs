@@ -89,8 +89,8 @@ pub fn undo_run(vault: &mut Vault, run: RunId) -> Result<UndoInput, ApplyError> 
                     continue;
                 }
                 if verb == Verb::Create {
-                    let why = "it was refused, and whether the record of its name is the run's \
-                               is not known";
+                    let why = "it was refused, and it is not known whether the run created the \
+                               record with its name";
                     left.push(cannot_undo(&step, why));
                 } else {
                     done.push(FinishedStep { step, id });
@@ -285,7 +285,7 @@ impl UndoBuilder<'_> {
             (Verb::Update, Some(id)) => self.updated(step, id),
             (Verb::Delete, Some(id)) => self.deleted(step, id),
             (Verb::Assign, _) => self.assigned(step),
-            _ => self.add_irreversible(step, "which record it was is not known"),
+            _ => self.add_irreversible(step, "its record is not known"),
         }
     }
 
@@ -316,9 +316,9 @@ impl UndoBuilder<'_> {
 
     fn created(&mut self, step: &PlanStep, id: i64) {
         if self.is_reused(step.resource, id) {
-            self.add_irreversible(step, "it has the id of a record that was there before the run");
+            self.add_irreversible(step, "it has the id of a record that existed before the run");
         } else if self.record(step.resource, id).is_some() {
-            self.add_irreversible(step, "the service answered with a record that was there before");
+            self.add_irreversible(step, "the service returned a record that existed before");
         } else if step.resource.spec().endpoint(Verb::Delete).is_some() {
             self.undo.desired.to_delete.entry(step.resource).or_default().insert(id);
         } else {
@@ -375,7 +375,7 @@ impl UndoBuilder<'_> {
         let fields =
             fields.chain(unlisted_sent_fields(self.before, step.resource, &record.key)).collect();
         let source = Some(self.source.clone());
-        self.undo.changed.push(format!("{}: it comes back with a new id", step_name(step)));
+        self.undo.changed.push(format!("{}: it gets a new id", step_name(step)));
         self.add_desired(
             step.resource,
             DesiredRecord { id: Some(id), channel: None, fields, source },
@@ -392,10 +392,8 @@ impl UndoBuilder<'_> {
             return self.add_partly_reversible(
                 step,
                 match channels {
-                    true => "its items were not read, and do not come back",
-                    false => {
-                        "in which channels it was is not known, and it does not come back there"
-                    }
+                    true => "its items were not read, and are not restored",
+                    false => "its channels are not known, and it is not added to them again",
                 },
             );
         };
@@ -405,7 +403,7 @@ impl UndoBuilder<'_> {
             let (channel, id) = (*channel, *id);
             if if channels { channel == gone } else { kind == "qr" && id == gone } {
                 if kind == "qr" && self.is_reused(Resource::QrCodes, id) {
-                    let why = format!("QR code {id} does not come back into it");
+                    let why = format!("QR code {id} is not added to it again");
                     self.add_partly_reversible(step, &why);
                     continue;
                 }

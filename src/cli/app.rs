@@ -82,12 +82,15 @@ impl Events for Terminal {
             let stderr = stderr.lock();
             if let (Ok(mut stderr), false) = (stderr, quiet) {
                 // If stderr is closed, the message cannot be shown.
-                let _ = stderr
-                    .write_all(b"stopping after the request under way; Ctrl-C to stop at once\n");
+                let _ = stderr.write_all(
+                    b"stopping after the current request; press Ctrl-C again to stop at once\n",
+                );
             }
         };
         if let Err(error) = signals::raise_on_signal(self.interrupt.clone(), paging, told) {
-            self.out.warn(format_args!("an interrupt will not be orderly: {error}"));
+            self.out.warn(format_args!(
+                "cannot handle Ctrl-C: {error}; it will end the program at once"
+            ));
         }
     }
 
@@ -174,7 +177,7 @@ impl App {
             woken.wake();
         };
         if let Err(error) = signals::on_signals(stop, reload) {
-            self.out.warn(format_args!("signals are not heeded: {error}"));
+            self.out.warn(format_args!("cannot handle signals: {error}"));
         }
     }
 }

@@ -114,7 +114,7 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
             "to delete records, remove their rows from a folder that `linkvault export` wrote"
         }
         NextStep::RunAgain => "run the same command again to continue",
-        NextStep::RunAgainLater => "run the command again when the service answers for it",
+        NextStep::RunAgainLater => "run the command again later",
         NextStep::WaitForLock => "wait for it, or set a time to wait with --lock-timeout",
         NextStep::WaitForProcess => "wait for it, and run the command again",
         NextStep::SetHome => "set LINKVAULT_HOME to a folder for them",
@@ -223,7 +223,7 @@ const fn after_request(kind: &ApiErrorKind) -> &'static str {
              file of its issuer's certificate: `ca_file` in the configuration, or SSL_CERT_FILE."
         }
         ApiErrorKind::Unknown(_) => {
-            "The service may or may not have done the work. Reading again is safe; check before \
+            "The request may have taken effect. Reading again is safe; check the account before \
              a write is repeated."
         }
         ApiErrorKind::Throttled(_) => {
@@ -231,10 +231,10 @@ const fn after_request(kind: &ApiErrorKind) -> &'static str {
              --reserve."
         }
         ApiErrorKind::Refused { status, .. } if *status >= 500 => {
-            "The service itself failed. Try again later."
+            "The service failed. Try again later."
         }
         ApiErrorKind::Refused { .. } => {
-            "The service gave this reason itself. Change what it names and try again."
+            "The service gave this reason. Correct what it names and try again."
         }
         ApiErrorKind::Unauthorised { .. } => {
             "Check that the key is right and has not expired. Some web servers drop the \
@@ -242,7 +242,8 @@ const fn after_request(kind: &ApiErrorKind) -> &'static str {
              the operator of the service to let that header through."
         }
         ApiErrorKind::NotOffered { .. } => {
-            "This service or this plan does not have that resource, or the account's url is wrong."
+            "The service or your subscription does not include that resource, or the account's \
+             url is wrong."
         }
         ApiErrorKind::Malformed { .. } => {
             "Something other than the API answered, or the answer was damaged. Check the \

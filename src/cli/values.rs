@@ -42,7 +42,7 @@ pub fn tag(text: &str) -> Result<String, String> {
 /// # Errors
 /// If it is not a number.
 pub fn run(text: &str) -> Result<RunId, String> {
-    text.parse().map_err(|_| "is no number of a run; `linkvault runs ACCOUNT` lists them".into())
+    text.parse().map_err(|_| "is not a run number; `linkvault runs ACCOUNT` lists them".into())
 }
 
 /// Parses `campaigns=50`: the sandbox's name of a limit, and the maximum number of records.
@@ -58,10 +58,10 @@ pub fn cap(text: &str) -> Result<(&'static str, u64), String> {
         (Resource::QrCodes, "cap-qr"),
     ];
     let names = || CAPS.map(|(resource, _)| resource.name()).join(", ");
-    let (name, most) = text.split_once('=').ok_or("it should be RESOURCE=NUMBER")?;
+    let (name, most) = text.split_once('=').ok_or("expected RESOURCE=NUMBER")?;
     let cap = CAPS.iter().find(|(resource, _)| resource.name() == name.trim());
     let (_, behaviour) = cap.ok_or_else(|| format!("only these have caps: {}", names()))?;
-    let most = most.trim().parse().map_err(|_| format!("`{most}` is no number"))?;
+    let most = most.trim().parse().map_err(|_| format!("`{most}` is not a number"))?;
     Ok((behaviour, most))
 }
 

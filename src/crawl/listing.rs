@@ -295,7 +295,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         self.size = last.limit;
         let (evidence, _) = self.reread_page(last.page)?;
         if evidence.ids == last.ids {
-            tracing::debug!("{}: goes on after page {}", self.path, last.page);
+            tracing::debug!("{}: continues after page {}", self.path, last.page);
             return Ok(());
         }
         tracing::debug!("{}: page {} changed; the list is read again", self.path, last.page);

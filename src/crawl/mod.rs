@@ -264,7 +264,7 @@ impl Crawler<'_> {
         let before = before.map(|number| self.vault.snapshot(number)).transpose()?;
         let before = before.and_then(|it| it.outcome(resource).map(|outcome| outcome.state));
         if parent.is_none() && before == Some(ReadState::Complete) {
-            let what = format!("are not offered any more: {why}");
+            let what = format!("are no longer offered: {why}");
             self.problem(&RecordProblem { resource, id: "(all)".to_owned(), what });
         }
         Ok(ListingResult::new(ReadState::NotOffered, None))
@@ -296,7 +296,7 @@ impl Crawler<'_> {
             return Ok(ListingResult::new(ReadState::NotOffered, known.then(|| why.to_owned())));
         }
         let mut worst: Option<ListingResult> = (!known_whole).then(|| {
-            let why = "the list of channels could not be read whole";
+            let why = "the list of channels could not be read completely";
             ListingResult::new(ReadState::Failed, Some(why.to_owned()))
         });
         let mut repeats = DuplicateRecords::default();

@@ -77,7 +77,7 @@ pub fn observe(
 
 /// A resource that a snapshot does not contain completely.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{resource} could not be read whole: {why}")]
+#[error("{resource} could not be read completely: {why}")]
 pub struct Unread {
     /// The resource.
     pub resource: Resource,

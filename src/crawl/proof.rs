@@ -282,7 +282,7 @@ pub fn stable(pages: &[PageEvidence], again: Option<&PageEvidence>) -> Result<()
     }
     for page in pages {
         if page.currentpage.is_some_and(|current| current != page.page && page.count > 0) {
-            return Err(format!("page {} was asked for and another came", page.page));
+            return Err(format!("page {} was requested, but another one was returned", page.page));
         }
     }
     for pair in pages.windows(2).filter(|pair| pair[0].limit == pair[1].limit) {
@@ -297,7 +297,7 @@ pub fn stable(pages: &[PageEvidence], again: Option<&PageEvidence>) -> Result<()
         }
         // Some services count a record once that their list shows twice.
         if sum != total && distinct(pages) != total {
-            return Err(format!("{total} records were announced and {sum} came"));
+            return Err(format!("{total} records were reported, but {sum} were returned"));
         }
     }
     fits_pages(pages)?;

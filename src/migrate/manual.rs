@@ -70,8 +70,8 @@ impl ManualTask {
 /// The service refuses to list a resource.
 const UNREAD: &str = "the old service does not list them; check there whether there are any";
 /// The settings of the account itself.
-pub const ACCOUNT: &str = "e-mail, password and plan of each account stay unchanged; change them in \
-    the services' web interfaces";
+pub const ACCOUNT: &str = "e-mail, password and subscription of each account stay unchanged; change \
+    them in the services' web interfaces";
 /// An overlay.
 pub const OVERLAY: &str = "the API cannot create a CTA overlay; create it in the new service's web \
     interface";

@@ -291,18 +291,18 @@ pub(super) fn run_saved_plan(
     run_plan(session, request, (plan, None), observation, policy, run)
 }
 
-/// Shows a plan and a remark on it, asks for confirmation, and executes it.
+/// Shows a plan and a remark on records that stay, asks for confirmation, and executes it.
 fn run_plan(
     session: &mut WriteSession<'_>,
     request: RunRequest,
-    (plan, remark): (Plan, Option<String>),
+    (plan, kept): (Plan, Option<String>),
     observation: Observation,
     policy: &Policy,
     run: &RunOptions,
 ) -> Result<PlanEnd, OpError> {
     session.env.events().planned(&plan, run.dry_run)?;
-    if let Some(remark) = remark {
-        session.env.note(remark);
+    if let Some(kept) = kept {
+        session.env.note_with(kept, &NextStep::DeleteMissing);
     }
     guard_or_ask(session.env, &plan, &observation, policy, !run.yes && !run.dry_run)
         .map_err(|it| session.discard_after(&observation, it))?;

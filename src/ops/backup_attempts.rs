@@ -98,7 +98,7 @@ pub fn save_attempt(account: &AccountConfig, attempt: &BackupAttempt) -> Result<
     PersistedState::record(&account.vault, &attempt).map_err(|error| {
         let file = persisted_state::file(&account.vault);
         let file = file.display();
-        format!("cannot record this backup for `linkvault status`: {file}: {error}")
+        format!("cannot record this backup in {file}: {error}")
     })
 }
 

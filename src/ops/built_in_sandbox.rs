@@ -57,12 +57,12 @@ pub fn load(file: &Path) -> Result<Option<Store>, OpError> {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            let message = format!("{} cannot be read: {error}", file.display());
+            let message = format!("cannot read {}: {error}", file.display());
             return Err(OpError::new(OpErrorKind::Failed, message));
         }
     };
     let store = serde_json::from_slice(&bytes).map_err(|error| {
-        let message = format!("{} is not a state of the sandbox: {error}", file.display());
+        let message = format!("cannot read {} as a state of the sandbox: {error}", file.display());
         OpError::new(OpErrorKind::Failed, message).next(NextStep::RemoveSandboxFile)
     })?;
     Ok(Some(store))
@@ -82,7 +82,7 @@ pub fn save(store: &Store, file: &Path) -> std::io::Result<()> {
 pub fn saver(file: PathBuf) -> impl Fn(&SandboxService) + Send + Sync + 'static {
     move |service| {
         if let Err(error) = save(service.store(), &file) {
-            tracing::error!("{} cannot be written: {error}", file.display());
+            tracing::error!("cannot write {}: {error}", file.display());
         }
     }
 }

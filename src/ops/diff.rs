@@ -221,7 +221,7 @@ impl Side {
         read.send_notes(env);
         for (resource, fields) in input::unlisted_fields(&read.desired) {
             let fields = fields.join(", ");
-            env.note(format_args!("not compared: {fields} of {resource}; no list gives it back"));
+            env.note(format_args!("not compared: {fields} of {resource}; no list shows them"));
         }
         let (state, new) = match read.state {
             Some(state) => (state, Vec::new()),

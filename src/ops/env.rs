@@ -306,8 +306,8 @@ impl Env {
         let length = secret.chars().count();
         if length < STRONG_SECRET_LENGTH {
             self.warn(format_args!(
-                "the {what} has {length} characters; in what a service sends back, linkvault \
-                 finds only a {what} of {STRONG_SECRET_LENGTH} or more everywhere"
+                "the {what} has only {length} characters; linkvault finds a {what} everywhere in \
+                 responses only if it has {STRONG_SECRET_LENGTH} or more"
             ));
         }
     }

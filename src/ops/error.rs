@@ -121,7 +121,7 @@ impl From<AccountError> for OpError {
 impl From<AddAccountError> for OpError {
     fn from(error: AddAccountError) -> Self {
         if let AddAccountError::Invalid { file, problems } = &error {
-            let message = format!("an account cannot be added to {}", file.display());
+            let message = format!("cannot add an account to {}", file.display());
             let details = problems.iter().map(|problem| problem.at(file));
             return Self::new(OpErrorKind::Config, message)
                 .details(details)

@@ -152,5 +152,5 @@ pub fn without_skip(failure: OpError) -> OpError {
 
 /// The error for a file that cannot be written.
 pub fn cannot_write(path: &Path, error: &std::io::Error) -> OpError {
-    OpError::new(OpErrorKind::Failed, format_args!("{} cannot be written: {error}", path.display()))
+    OpError::new(OpErrorKind::Failed, format_args!("cannot write {}: {error}", path.display()))
 }

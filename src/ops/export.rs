@@ -144,7 +144,7 @@ fn remove_others(folder: &Path, files: &[WrittenFile]) -> Result<(), OpError> {
         let path = folder.join(name);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                let message = format!("{} cannot be removed: {error}", path.display());
+                let message = format!("cannot remove {}: {error}", path.display());
                 return Err(OpError::new(OpErrorKind::Failed, message));
             }
             _ => {}

@@ -37,7 +37,7 @@ pub fn plan_retention<'a>(
     dry_run: bool,
 ) -> Result<RetentionPlan<'a>, OpError> {
     let rules = rules.or_else(|| account.settings.keep.clone()).ok_or_else(|| {
-        OpError::new(OpErrorKind::Usage, "no rule says what to keep")
+        OpError::new(OpErrorKind::Usage, "no retention rule is given")
             .next(NextStep::GiveRetentionRule)
     })?;
     state_ref::open(account)?;

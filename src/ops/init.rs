@@ -20,7 +20,7 @@ pub fn require_new_name(env: &Env, name: &str) -> Result<(), OpError> {
         return Ok(());
     }
     let file = env.home()?.config_file();
-    let message = format!("there is an account `{name}` already, in {}", file.display());
+    let message = format!("the account `{name}` already exists in {}", file.display());
     Err(OpError::new(OpErrorKind::Config, message).next(NextStep::NameNewAccount))
 }
 

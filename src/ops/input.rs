@@ -116,8 +116,9 @@ pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, OpEr
     let wanted = |it: &Resource| (only.is_empty() || only.contains(it)) && !skip.contains(it);
     let left: Vec<_> = Resource::ALL.into_iter().filter(wanted).collect();
     if left.is_empty() {
-        return Err(OpError::new(OpErrorKind::Usage, "no resource is left to work on")
-            .next(NextStep::WidenScope));
+        return Err(
+            OpError::new(OpErrorKind::Usage, "no resource is selected").next(NextStep::WidenScope)
+        );
     }
     Ok(left)
 }

@@ -212,7 +212,9 @@ impl FileReader<'_> {
             }
             if !path.exists() {
                 let gone = path.display();
-                self.read.warnings.push(format!("{gone} is gone; what it held is left alone"));
+                self.read
+                    .warnings
+                    .push(format!("{gone} is missing; its records are left unchanged"));
                 continue;
             }
             let bytes = bytes(&path)?;
@@ -341,10 +343,8 @@ fn kind_from_name(path: &Path) -> Result<CsvKind, OpError> {
         }
         Ok(kind) => Ok(kind),
         Err(word) => {
-            let message = format!(
-                "cannot read {}: its name does not say which resource it holds",
-                path.display()
-            );
+            let message =
+                format!("cannot read {}: its name does not name a resource", path.display());
             let nearest = suggest(&word, CsvKind::all().map(CsvKind::name));
             Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameResource { nearest }))
         }
@@ -408,16 +408,22 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, OpError> {
         std::io::ErrorKind::NotFound => {
             OpError::new(OpErrorKind::NotFound, format_args!("there is no file {shown}"))
         }
-        _ => OpError::new(OpErrorKind::Failed, format_args!("{shown} cannot be read: {error}")),
+        _ => OpError::new(OpErrorKind::Failed, format_args!("cannot read {shown}: {error}")),
     };
     let found = std::fs::metadata(path).map_err(unreadable)?;
     if !found.is_file() {
-        return Err(OpError::new(OpErrorKind::Failed, format_args!("{shown} is no file")));
+        return Err(OpError::new(
+            OpErrorKind::Failed,
+            format_args!("cannot read {shown}: it is not a file"),
+        ));
     }
     let too_large = || {
         let most = LARGEST >> 20;
-        OpError::new(OpErrorKind::Failed, format_args!("{shown} is larger than {most} MiB"))
-            .next(NextStep::SplitFile)
+        OpError::new(
+            OpErrorKind::Failed,
+            format_args!("cannot read {shown}: it is larger than {most} MiB"),
+        )
+        .next(NextStep::SplitFile)
     };
     if found.len() > LARGEST {
         return Err(too_large());

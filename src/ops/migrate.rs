@@ -275,7 +275,7 @@ fn options(request: &MigrateRequest<'_>) -> Result<MigrateOptions, OpError> {
             };
             let lost = records.iter().find(|row| row.id.is_none());
             if let Some(source) = lost.and_then(|row| row.source.as_ref()) {
-                let message = format!("{source}: id: is needed, to know which code it is");
+                let message = format!("{source}: id: is missing");
                 return Err(OpError::new(OpErrorKind::Failed, message).next(NextStep::FixInput));
             }
             records.into_iter().filter_map(|row| Some((row.id?, row.fields))).collect()

@@ -206,7 +206,7 @@ pub(super) fn guard_failure(plan: &Plan, refusals: &[GuardRefusal]) -> OpError {
     };
     let next =
         NextStep::RaiseLimit { updates: needed(Verb::Update), deletes: needed(Verb::Delete) };
-    OpError::new(OpErrorKind::Guard, "the plan does more than is allowed; nothing was written")
+    OpError::new(OpErrorKind::Guard, "the plan exceeds a limit; nothing was written")
         .details(lines)
         .next(next)
 }

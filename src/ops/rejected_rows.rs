@@ -138,7 +138,8 @@ pub fn write(env: &Env, all: &Rows, origin: &RunInput, to: Option<&Path>) {
                     "{count} rejected and written to {path}; fix and apply that file"
                 ));
             }
-            Err(why) => env.warn(format_args!("{count} of {name} rejected, and {why}")),
+            Err(why) => env
+                .warn(format_args!("{count} of {name} rejected, but not written to a file: {why}")),
         }
     }
 }
@@ -151,17 +152,17 @@ fn write_one(
 ) -> Result<PathBuf, String> {
     let known = origin.files.get(name);
     // Only files that the journal lists are read: a name in a plan file is not trusted.
-    let known = known.ok_or("which file that was is not known")?;
-    let (found, bytes) = File::read(&known.path).ok_or("the file cannot be read any more")?;
+    let known = known.ok_or("the input file is not known")?;
+    let (found, bytes) = File::read(&known.path).ok_or("cannot read the file again")?;
     if found.blake3 != known.blake3 {
-        return Err("the file has changed since, so they are not written out".to_owned());
+        return Err("the file has changed since".to_owned());
     }
     let encoding = known.encoding.as_deref().and_then(TextEncoding::of_label);
     let source = RowSource::of_csv(&bytes, encoding).map_err(|problem| problem.what)?;
-    let rows = rejected(&source, problems).ok_or("the file has no header any more")?;
+    let rows = rejected(&source, problems).ok_or("the file has no header")?;
     let path = to.map_or_else(|| known.path.with_extension("rejected.csv"), Path::to_owned);
     replace(&path, &rows, Durability::Unsynced)
-        .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());
     let short = here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
     Ok(short.unwrap_or(path))

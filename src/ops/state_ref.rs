@@ -308,8 +308,10 @@ pub fn only_account(env: &Env, text: &str) -> Result<AccountConfig, OpError> {
     let config = env.config()?;
     match config.accounts() {
         [only] => Ok(only.clone()),
-        _ => Err(OpError::new(OpErrorKind::Usage, format_args!("`{text}` names no account"))
-            .next(NextStep::QualifyReference(text.to_owned()))),
+        _ => {
+            Err(OpError::new(OpErrorKind::Usage, format_args!("`{text}` does not name an account"))
+                .next(NextStep::QualifyReference(text.to_owned())))
+        }
     }
 }
 

@@ -73,7 +73,7 @@ pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError
         error => apply_error(error, name),
     })?;
     for what in &back.changed {
-        env.note(format_args!("not quite as it was: {what}"));
+        env.note(format_args!("not completely restored: {what}"));
     }
     // Only changes of the run are reverted; later changes of the same fields are conflicts.
     let base = state_after_run(&mut session.vault, &run)?;
@@ -81,7 +81,7 @@ pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError
     let touched = run.touched.iter().filter(|_| !run.steps.is_empty());
     for resource in touched.filter(|it| !seen(it)) {
         env.warn(format_args!(
-            "{resource} as the run left them are not in the vault: what changed since is not known"
+            "{resource} after the run are not in the vault: later changes are not detected"
         ));
     }
     let wanted = DesiredInput {

@@ -267,7 +267,7 @@ impl Vault {
             if (snapshot.status == SnapshotStatus::Running) != snapshot.finished.is_none()
                 || snapshot.touched != touched
             {
-                report.problem(format!("snapshot #{number}: its times do not agree"));
+                report.problem(format!("snapshot #{number}: its times are inconsistent"));
             }
         }
         let orphaned: bool = self.db.query_row(

@@ -31,12 +31,12 @@ impl ChecksumScope {
     /// The message of `check` if the rows do not match the checksum.
     pub const fn message(self) -> &'static str {
         match self {
-            Self::Snapshots => "the list of snapshots is not as it was",
-            Self::Identity => "the service or the account's id is not as it was",
+            Self::Snapshots => "the list of snapshots does not match its checksum",
+            Self::Identity => "the service or the account's id does not match its checksum",
             Self::Sent => "the sent values do not match their checksum",
-            Self::Runs => "the list of runs is not as it was",
+            Self::Runs => "the list of runs does not match its checksum",
             Self::Steps => "the steps of the runs do not match their checksum",
-            Self::Ids => "the map of old and new ids is not as it was",
+            Self::Ids => "the map of old and new ids does not match its checksum",
         }
     }
 

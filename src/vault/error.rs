@@ -79,7 +79,7 @@ pub enum VaultError {
         log: PathBuf,
     },
     /// The vault is missing, and its log contains changes.
-    #[error("cannot open {path}: it is missing, but {log} has changes of it")]
+    #[error("cannot open {path}: it is missing, but {log} has changes for it")]
     LogAlone {
         /// Path of the vault.
         path: PathBuf,

@@ -90,7 +90,7 @@ pub enum LockError {
 
 fn describe(holder: Option<&LockHolder>) -> String {
     holder.map_or_else(
-        || "it did not say which".to_owned(),
+        || "the lock file does not name it".to_owned(),
         |holder| format!("pid {}, `{}`, since {}", holder.pid, holder.command, holder.since.iso()),
     )
 }

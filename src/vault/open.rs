@@ -430,7 +430,7 @@ fn check_triggers(db: &Connection, path: &Path) -> Result<(), VaultError> {
             .iter()
             .filter(|(name, sql)| expected.get(*name) != Some(*sql))
             .find(|(_, sql)| sql.to_ascii_lowercase().contains("trigger"))
-            .map(|(name, _)| format!("the trigger {name} is not of linkvault"))
+            .map(|(name, _)| format!("the trigger {name} is not part of the schema"))
     };
     match missing.or_else(foreign) {
         None => Ok(()),

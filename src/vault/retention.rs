@@ -113,7 +113,7 @@ fn always(
             reasons.push("newest complete".to_owned());
         }
         None if all.last().is_some_and(|newest| newest.number == snapshot.number) => {
-            reasons.push("newest, and none is complete".to_owned());
+            reasons.push("newest; no snapshot is complete".to_owned());
         }
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! Services whose certificates are right and wrong, over real sockets.
+//! Services with valid and invalid certificates, over real sockets.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ fn a_file_without_certificates_is_named() {
     let service = Authority::new().service("127.0.0.1", 2100);
     let environment = environment(&service, "ca_file = \"ca.pem\"\n").file("ca.pem", "none\n");
     let ran = environment.run(&["backup", "main"]).exits_with(1);
-    ran.stderr_has("cannot read the certificates in HOME/ca.pem: it has no certificate");
+    ran.stderr_has("cannot read the certificates in HOME/ca.pem: it has no PEM certificate");
     std::fs::remove_file(environment.path("ca.pem")).unwrap();
     let ran = environment.run(&["backup", "main"]).exits_with(1);
     ran.stderr_has("cannot read the certificates in HOME/ca.pem: No such file");

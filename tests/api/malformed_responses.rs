@@ -1,4 +1,4 @@
-//! Answers that are not what they should be.
+//! Malformed responses.
 
 use crate::support::{Host, KEY, LiveService, TestEnvironment};
 

@@ -1,4 +1,4 @@
-//! Services that send secrets back: none of them comes out, in whatever spelling.
+//! Services that echo secrets: no spelling of them is printed or stored.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -106,7 +106,7 @@ fn a_short_key_is_redacted_in_errors_of_a_response_with_status_200() {
     }
 }
 
-/// Records keep such a word; an error about what stands in their place does not.
+/// Records keep such a word; errors about a malformed response do not.
 #[test]
 fn a_short_key_is_redacted_in_errors_about_a_response() {
     const SHORT: &str = "abc12Z";

@@ -1,4 +1,4 @@
-//! Hosts that are not the API: what was asked, and what came back.
+//! Hosts that are not the API: the errors name the request and the response.
 
 use crate::support::{Host, TestEnvironment};
 

@@ -1,4 +1,4 @@
-//! The page in a real browser. `.ci/run` installs Chromium and the packages of
+//! The web UI in a real browser. `.ci/run` installs Chromium and the packages of
 //! `package.json` into `target/browser`, and runs this with `--ignored`.
 //!
 //! `LINKVAULT_BLESS=1` writes the screenshots of the documentation to `docs/`;
@@ -21,7 +21,7 @@ const SHOWN: [&str; 4] = [
     "page-account-light-phone.png",
 ];
 
-/// What somebody does with an account in the course of time.
+/// A history of commands on one account.
 fn work(day: u32, store: &mut Store) {
     for (id, code) in store.qr_codes.iter_mut() {
         // Busy on weekends, and more so from week to week.

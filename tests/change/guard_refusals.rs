@@ -1,4 +1,4 @@
-//! What keeps a plan from doing more than was meant.
+//! Guards against plans that change or delete more than intended.
 
 use linkvault::sandbox::Store;
 
@@ -54,7 +54,7 @@ fn every_delete_needs_a_flag() {
 fn too_many_deletes_are_refused_with_numbers_limit_and_flag() {
     let (environment, service) = twenty_campaigns();
     drop_rows(&environment, 7);
-    let refused = "error: the plan does more than is allowed; nothing was written\n  \
+    let refused = "error: the plan exceeds a limit; nothing was written\n  \
                    the plan deletes 7 of 20 campaigns; the limit is 6 (30%)\n\
                    hint: review the plan; if the changes are intended, add --max-delete 7\n";
     apply(&environment, &["--delete", "-q"]).exits_with(5).stderr_is(refused);
@@ -103,7 +103,7 @@ fn a_missing_file_of_an_export_deletes_nothing() {
     let (environment, service) = twenty_campaigns();
     std::fs::remove_file(environment.path("sheets/campaigns.csv")).unwrap();
     let ran = apply(&environment, &["--delete", "--max-delete", "100%"]).succeeds();
-    ran.stderr_has("sheets/campaigns.csv is gone; what it held is left alone");
+    ran.stderr_has("sheets/campaigns.csv is missing; its records are left unchanged");
     assert_eq!((service.writes().len(), campaign_count(&service)), (0, 20));
 }
 
@@ -123,7 +123,7 @@ fn unread_resources_are_neither_planned_nor_deleted() {
     service.faults("html@/api/campaigns");
     for command in ["plan", "apply"] {
         let ran = environment.run(&[command, "sheets", "--to", "main", "--delete"]).exits_with(1);
-        ran.stderr_has("error: campaigns could not be read whole: ")
+        ran.stderr_has("error: campaigns could not be read completely: ")
             .stderr_has("nothing was planned or written");
     }
     assert_eq!(service.writes(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Plans that were saved: applied as they are, once, to the account they are for.
+//! Saved plans: applied unchanged, once, and only to their account.
 
 use linkvault::change::plan::{MatchedRecord, MigrationMatches, PlanStep, saved};
 use linkvault::model::Resource;
@@ -74,7 +74,7 @@ fn a_plan_is_stale_after_one_of_its_records_changed() {
          hint: make a new plan and review it\n",
     );
     service.sandbox().mutate(|store| store.campaigns.remove(4));
-    environment.run(&APPLY).exits_with(4).stderr_has("campaign 4 is gone since");
+    environment.run(&APPLY).exits_with(4).stderr_has("campaign 4 was deleted after");
     let document = environment.run(&[&APPLY[..], &["--json"]].concat()).exits_with(4).json();
     assert_eq!(document["error"]["kind"], "stale");
     assert_eq!(service.writes(), Vec::<String>::new());
@@ -183,7 +183,7 @@ fn an_edited_plan_file_is_refused() {
     }
 }
 
-/// The plan with something in it changed by somebody who knows how to seal it.
+/// The plan with an edit and a valid digest.
 fn forged(change: impl FnOnce(&mut Vec<PlanStep>)) -> (TestEnvironment, LiveService) {
     let (environment, service) = saved();
     let mut plan = saved::read(environment.text("plan.json").as_bytes()).unwrap();
@@ -207,10 +207,14 @@ fn an_edited_plan_with_a_new_digest_sends_only_displayed_steps() {
                 step.request.body = body.as_object().cloned();
             },
             4,
-            "step 1: campaign 4 is not what the plan says it is\n",
+            "step 1: campaign 4 is not as the plan describes it\n",
         ),
-        (|step| step.name = "Another one".to_owned(), 4, "is not what the plan says it is\n"),
-        (|step| step.before.as_mut().unwrap()["name"] = json!("x"), 4, "is not what the plan says"),
+        (|step| step.name = "Another one".to_owned(), 4, "is not as the plan describes it\n"),
+        (
+            |step| step.before.as_mut().unwrap()["name"] = json!("x"),
+            4,
+            "is not as the plan describes",
+        ),
         (|step| step.fingerprint = None, 1, "plan.json step 1 has no valid fingerprint of its"),
     ];
     for (forge, code, says) in forgeries {
@@ -280,7 +284,7 @@ fn guards_apply_to_a_saved_plan() {
 fn a_plan_that_cannot_be_saved_is_an_error() {
     let (environment, _service) = saved();
     let ran = environment.run(&["plan", "sheets", "--to", "main", "-o", "no/where/plan.json"]);
-    ran.exits_with(1).stderr_has("error: no/where/plan.json cannot be written: ");
+    ran.exits_with(1).stderr_has("error: cannot write no/where/plan.json: ");
 }
 
 #[test]
@@ -291,7 +295,7 @@ fn an_assignment_is_sent_only_for_the_planned_records() {
     environment.write("campaign_links.csv", "campaign,link\nSummer Sale,4711\n");
     type Change = fn(&mut linkvault::sandbox::Store);
     let reuses: [(&str, Change, &str); 3] = [
-        // The names stay, so that nothing but the rest tells one from the other.
+        // The names stay equal, so that only the other fields differ.
         (
             "channel_items.csv",
             |store| store.channels.get_mut(1).unwrap().description = "x".to_owned(),

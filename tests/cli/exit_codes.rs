@@ -368,7 +368,7 @@ fn an_unknown_outcome_exits_with_6_until_it_is_resolved() {
     assert_each_exits_with(&environment, 0, &["resolve main 2 --leave 1"]);
 }
 
-/// Commands that write; each could go on if it had what it lacks.
+/// Commands that write; each fails only because of what the test removes.
 const WRITING: [&str; 4] = [
     "apply campaigns.csv --to main --yes",
     "import campaigns.csv --to main --yes",

@@ -1,4 +1,4 @@
-//! Help, held against itself: everything is explained, fits, and works.
+//! Help texts: complete, within 80 columns, with examples that work.
 
 use clap::Parser;
 use linkvault::cli::{Cli, command_line};
@@ -92,7 +92,7 @@ fn every_command_has_examples_that_parse() {
 fn words(line: &str) -> Vec<&str> {
     let line = line.trim_start();
     let line = line.split([';', '|', '>']).next().unwrap();
-    // A remark stands apart; a continued line is indented further than that.
+    // A remark is indented; a continued line is indented further.
     let remark = line.find("  ").filter(|at| !line[*at..].trim_start().starts_with("--"));
     line[..remark.unwrap_or(line.len())].split_whitespace().collect()
 }

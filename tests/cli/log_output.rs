@@ -1,4 +1,4 @@
-//! The log: what each level tells, and where it goes.
+//! The log: the events of each level, and where they are written.
 
 use crate::support::{KEY, LiveService, TestEnvironment};
 
@@ -79,7 +79,7 @@ fn a_log_file_is_private_and_does_not_change_stderr() {
     assert!(!ran.stderr().contains("proven by"), "{}", ran.stderr());
     let both = environment.text("run.log");
     assert!(both.starts_with(&first) && both[first.len()..].contains("proven by"), "{both}");
-    // What a person is told stands there too, and once.
+    // The messages on stderr are in the log too, once.
     let ran = environment.run(&["show", "missing@latest", "-v", "--log-file", "run.log"]);
     assert_eq!(ran.stderr().matches("`missing`").count(), 1, "{}", ran.stderr());
     assert!(environment.text("run.log").lines().last().unwrap().contains("missing"));

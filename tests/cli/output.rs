@@ -1,4 +1,4 @@
-//! What happens to the output itself.
+//! The output streams: closed pipes, full disks, colours and `-q`.
 
 use std::process::Stdio;
 
@@ -38,7 +38,7 @@ fn pipes_get_no_colours_by_default() {
     assert!(colored.starts_with("\u{1b}[1;31merror:\u{1b}[0m "), "{colored}");
 }
 
-/// `-q` holds back progress and remarks, not what somebody asked for.
+/// `-q` suppresses progress and remarks, not the requested result.
 #[test]
 fn quiet_prints_the_requested_result() {
     let environment = TestEnvironment::new();

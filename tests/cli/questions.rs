@@ -202,7 +202,7 @@ fn ctrl_c_at_a_step_writes_nothing() {
 fn the_exact_number_lifts_the_limit_of_a_guard_on_a_terminal() {
     let (environment, service) = edited();
     let limited = [&APPLY[..], &["--max-update", "1"]].concat();
-    environment.run(&limited).exits_with(5).stderr_has("To allow it, add `--max-update 2`");
+    environment.run(&limited).exits_with(5).stderr_has("intended, add --max-update 2\n");
     environment.run(&[&limited[..], &["--yes"]].concat()).exits_with(5);
     let question = "Type 2 to allow it, or Enter to stop: ";
     for answer in ["\n", "3\n", "y\n"] {

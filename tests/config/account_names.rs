@@ -1,4 +1,4 @@
-//! Which accounts there are, and what is said when there are none.
+//! The configured accounts, and the errors if there are none.
 
 use crate::support::TestEnvironment;
 
@@ -60,7 +60,7 @@ fn a_configuration_that_others_can_read_causes_a_warning() {
         );
 }
 
-/// Who can write to the folder can put another configuration there.
+/// A user who can write to the folder can replace the configuration.
 #[test]
 #[cfg(unix)]
 fn a_home_that_others_can_write_to_causes_a_warning() {

@@ -1,4 +1,4 @@
-//! Where keys come from, and where they never go.
+//! The sources of API keys, and the places that must not contain them.
 
 use crate::support::{Host, KEY, LiveService, TestEnvironment};
 
@@ -72,7 +72,7 @@ fn a_fifo_or_a_device_in_place_of_a_file_is_refused_at_once() {
         let by_variable = with_key("").variable("SSL_CERT_FILE", file);
         refuses(by_variable, &["backup", "main"], &said);
         let apply = ["apply", "--to", "main", "--yes", "--password-file", file];
-        refuses(with_key(""), &apply, &format!("{file} cannot be read: {why}"));
+        refuses(with_key(""), &apply, &format!("cannot read {file}: {why}"));
         let apply = ["apply", file, "--to", "main", "--yes"];
         refuses(with_key(""), &apply, &format!("{file} is no file"));
         let environment = with_key("");

@@ -1,4 +1,4 @@
-//! Lists that show one record twice stand in the way of nothing.
+//! Lists that show one record twice: every command still works.
 
 use linkvault::sandbox::Store;
 use serde_json::json;

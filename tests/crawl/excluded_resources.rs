@@ -1,4 +1,4 @@
-//! A resource that the account's plan lacks, told and acknowledged.
+//! A resource that the subscription lacks: reported until it is excluded.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What cannot be read makes a snapshot partial, and never empty.
+//! Unread resources make a snapshot partial, and never empty.
 
 use crate::support::{LiveService, TestEnvironment};
 

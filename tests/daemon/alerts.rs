@@ -1,4 +1,4 @@
-//! What the daemon tells the world: alerts, heartbeats, and its page.
+//! What the daemon sends and serves: alerts, heartbeats, and the web UI.
 
 use std::io::Write as _;
 use std::net::TcpStream;

@@ -60,7 +60,7 @@ impl<'e> Daemon<'e> {
         Self { environment, child, lines }
     }
 
-    /// The next line of which this is so.
+    /// Waits for a line that satisfies the condition.
     #[track_caller]
     pub fn wait_for_line(&self, what: &str, so: impl Fn(&Value) -> bool) -> Value {
         let mut heard = Vec::new();
@@ -75,7 +75,7 @@ impl<'e> Daemon<'e> {
         }
     }
 
-    /// The next line about `account` with a message that begins so.
+    /// Waits for a line about `account` whose message begins with `message`.
     #[track_caller]
     fn wait_for_message(&self, account: &str, message: &str) -> Value {
         self.wait_for_line(&format!("{account}: {message}"), |line| {
@@ -87,7 +87,7 @@ impl<'e> Daemon<'e> {
     /// Where it serves its page.
     #[track_caller]
     pub fn page(&self) -> String {
-        let start = "the page is at http://";
+        let start = "the web UI is at http://";
         let says = |line: &Value| Some(line["message"].as_str()?.strip_prefix(start)?.to_owned());
         says(&self.wait_for_line(start, |line| says(line).is_some())).unwrap()
     }
@@ -375,7 +375,7 @@ fn systemd_is_notified_of_ready_watchdog_reload_and_stop() {
     wait_for_line("STOPPING=1");
 }
 
-/// Hears messages: the first line of each, its signature, its body.
+/// A server that records messages: the first line of each, its signature, its body.
 struct MessageServer {
     address: String,
     heard: Receiver<[String; 3]>,
@@ -487,7 +487,7 @@ fn fifty_sigterms_end_a_backup_like_one() {
     assert_eq!(stopped["accounts"][0]["last"]["outcome"], "stopped");
 }
 
-/// A person who presses it again does not want to wait for the service.
+/// The second Ctrl-C does not wait for the service.
 #[test]
 #[cfg(unix)]
 fn a_second_ctrl_c_ends_a_command_at_once() {

@@ -1,4 +1,4 @@
-//! A move that is repeated, and what its verification can vouch for.
+//! A repeated migration, and what `--verify` can prove.
 
 use linkvault::sandbox::Store;
 use serde_json::{Value, json};
@@ -231,7 +231,7 @@ fn a_field_that_both_accounts_changed_is_a_conflict() {
     assert_eq!(names(&new), ["Autumn", "Ours", "Summer"]);
 }
 
-/// It ended with 4 at the first conflict, and told nothing else.
+/// It exited with 4 at the first conflict, and reported nothing else.
 #[test]
 fn verify_lists_conflicts_and_compares_the_rest() {
     let (environment, old, new) = migrated();
@@ -264,7 +264,7 @@ fn verify_exits_with_0_only_if_everything_was_compared() {
     verify(&["--skip", "pixels"]).exits_with(2).stdout_has("NOT VERIFIED");
     assert_eq!(gaps(&["--skip", "pixels"]), ["pixels"]);
     assert_eq!(gaps(&["--where", "campaigns.name~^S"]), ["campaigns"]);
-    // An address that does not tell its slug cannot be made there.
+    // A campaign whose rotator does not show its slug cannot be created in the target.
     let rotator = |url: Option<&str>| {
         old.sandbox().mutate(|store| {
             store.campaigns.get_mut(1).unwrap().rotator = url.map(str::to_owned);
@@ -302,7 +302,7 @@ fn verify_exits_with_0_only_if_everything_was_compared() {
     assert_eq!(gaps(&[]), ["qr_codes"]);
 }
 
-/// An answer that says success and tells no id is believed; the list tells.
+/// A success response without an id is accepted; the list decides.
 #[test]
 fn a_confirmed_create_without_a_record_counts_as_failed() {
     let mut store = Store::default();

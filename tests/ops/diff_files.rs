@@ -81,7 +81,7 @@ fn a_single_file_does_not_remove_omitted_records() {
          sandbox@#1 to new.csv: 0 added, 1 changed, 0 removed\n",
         );
     environment.run(&["diff", "sandbox", "new.csv"]).exits_with(64).stderr_is(
-        "error: cannot read new.csv: its name does not say which resource it holds\nhint: name it with --resource, such as --resource campaigns\n",
+        "error: cannot read new.csv: its name does not name a resource\nhint: name it with --resource, such as --resource campaigns\n",
     );
     environment
         .run(&["diff", "sandbox", "sandbox@#1", "--resource", "channels"])
@@ -171,7 +171,7 @@ fn items_and_links_may_be_added_to_an_export() {
          + channel_items of items.csv:3\n    type: \"qr\"\n\
          sandbox@#1 to items.csv: 2 added, 0 changed, 0 removed\n",
     );
-    let told = "not compared: links of campaigns; no list gives it back\n";
+    let told = "not compared: links of campaigns; no list shows them\n";
     environment.run(&["diff", "sandbox", "sheets"]).succeeds().stderr_is(told);
 }
 
@@ -210,8 +210,8 @@ fn an_export_contains_sent_values() {
     assert!(read("campaigns.csv").contains("/u/lantern/summer-4,summer\n"));
     assert_eq!(read("campaign_links.csv"), "campaign,link\n4,7\n4,12\n");
     environment.run(&["diff", "sheets", "sandbox@#1"]).succeeds().stderr_is(
-        "not compared: slug, links of campaigns; no list gives it back\n\
-         not compared: type, data of qr_codes; no list gives it back\n",
+        "not compared: slug, links of campaigns; no list shows them\n\
+         not compared: type, data of qr_codes; no list shows them\n",
     );
     environment.run(&["export", "sandbox", "--to", "sheets", "-q", "--only", "pixels"]).succeeds();
     assert!(!environment.path("sheets/campaign_links.csv").exists());

@@ -70,7 +70,7 @@ fn rejected_rows_are_written_only_from_the_applied_file() {
     environment.run(&import).exits_with(8);
     environment.write("campaigns.csv", "id,name\n2,Innocent\n3,Innocent too\n");
     let ran = environment.run(&["resume", "main"]).exits_with(3);
-    ran.stderr_has("the file has changed since, so they are not written out\n");
+    ran.stderr_has("the file has changed since\n");
     assert!(!environment.path("campaigns.rejected.csv").exists());
 }
 
@@ -80,6 +80,6 @@ fn the_outcome_is_printed_if_rejected_rows_cannot_be_written() {
     environment.write("campaigns.csv", "id,name\n2,Summer Sale\n3,Winter Sale\n");
     std::fs::create_dir(environment.path("campaigns.rejected.csv")).unwrap();
     let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--json"];
-    let ran = environment.run(&import).exits_with(3).stderr_has("cannot be written");
+    let ran = environment.run(&import).exits_with(3).stderr_has("cannot write");
     assert_eq!((ran.json()["done"].as_u64(), ran.json()["refused"].as_u64()), (Some(1), Some(1)));
 }

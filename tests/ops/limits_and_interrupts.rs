@@ -31,7 +31,7 @@ fn max_requests_exits_with_8_and_the_next_backup_reads_only_the_rest() {
     let environment = TestEnvironment::new().account(&service.url());
     let ran =
         environment.run(&["backup", "main", "--max-requests", "5"]).exits_with(8).stdout_is("");
-    ran.stderr_has("the bound of 5 requests is reached").stderr_has("to continue");
+    ran.stderr_has("the limit of 5 requests is reached").stderr_has("to continue");
     let first = service.new_requests();
     assert_eq!(first.len(), 5);
     let ran = environment.run(&["backup", "main", "--json"]).succeeds();

@@ -96,7 +96,7 @@ fn all_records_migrate_once_and_the_others_are_reported() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));
     let ran = migrate(&environment, &["--verify-only"]).exits_with(2);
-    ran.stderr_has("new lacks something of old@#1: ")
+    ran.stderr_has("new does not have all of old@#1: ")
         .stderr_has("without --verify-only takes them");
     assert_eq!(writes(&new), 0);
     migrate(&environment, &["-n"]).exits_with(3).stdout_has("TO BE DONE BY HAND");
@@ -236,7 +236,7 @@ fn values_that_linkvault_sent_to_the_source_are_migrated() {
     assert_eq!(writes(&old), 0);
     environment.run(&[&arguments[..7], &["--verify-only"]].concat()).exits_with(2);
 
-    // No list shows that somebody has added the other link by hand.
+    // No list shows that another user has added the other link.
     let id = campaign.as_u64().unwrap();
     new.sandbox().mutate(|store| {
         store.campaigns.get_mut(id).unwrap().members.insert(1009);
@@ -307,10 +307,10 @@ fn contradictory_options_are_refused_before_anything_is_read() {
     ran.exits_with(1).stderr_has("map.csv:2: to: is not an id");
     let environment = environment.file("codes.csv", "id,type,data\n,text,hi\n");
     let ran = environment.run(&["migrate", "old", "new", "--qr-data", "codes.csv"]);
-    ran.exits_with(1).stderr_has("codes.csv:2: id: is needed");
+    ran.exits_with(1).stderr_has("codes.csv:2: id: is missing");
     for file in ["nowhere/r.md", "."] {
         let ran = environment.run(&["migrate", "old", "new", "--yes", "--report", file]);
-        ran.exits_with(1).stderr_has("cannot be written").stderr_has("name another file");
+        ran.exits_with(1).stderr_has("cannot write").stderr_has("name another file");
     }
     environment.run(&["migrate", "old", "old"]).exits_with(64).stderr_has("to itself");
     assert_eq!(old.request_count() + new.request_count(), 0);

@@ -142,7 +142,7 @@ fn a_log_without_its_vault_is_an_error() {
         let ran = environment.run(&[command, "main"]);
         assert_ne!(ran.code(), Some(0), "{command}");
         let said = format!("{}{}", ran.stdout(), ran.stderr());
-        assert!(said.contains("main.db-wal has changes of it"), "{command}: {said}");
+        assert!(said.contains("main.db-wal has changes for it"), "{command}: {said}");
         assert!(!said.contains("linkvault backup"), "{command}: {said}");
     }
     assert!(!vault.exists());

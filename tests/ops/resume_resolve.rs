@@ -62,7 +62,7 @@ fn max_requests_exits_with_8_and_resume_finishes_the_run() {
     let (environment, service) = rows(30, "", "");
     let bound = [&IMPORT[..], &["--max-requests", "12"]].concat();
     let ran = environment.run(&bound).exits_with(8);
-    ran.stderr_has("error: run 1 stopped: the bound of 12 requests is reached\n")
+    ran.stderr_has("error: run 1 stopped: the limit of 12 requests is reached\n")
         .stderr_has("hint: `linkvault resume main 1` continues it; nothing is done twice\n");
     assert_eq!((service.requests().len(), posts(&service)), (12, 10));
     let told = environment.run(&["runs", "main"]).succeeds().fits();
@@ -197,7 +197,7 @@ fn two_candidates() -> (TestEnvironment, LiveService) {
     let ran = environment.wait(child).exits_with(6);
     ran.stdout_has("1 unknown")
         .stderr_has("any of 1 and 2 may be its record")
-        .stderr_has("`linkvault resolve main 1` shows what may have become of it\n");
+        .stderr_has("`linkvault resolve main 1` shows the records that it may have created\n");
     assert_eq!(posts(&service), 1, "it is not sent again blindly");
     (environment, service)
 }
@@ -265,8 +265,8 @@ fn a_new_run_can_begin_after_abandon() {
     environment.run(&["resolve", "main", "1", "--abandon", "--retry", "1"]).exits_with(64);
     let ended = environment.run(&["resolve", "main", "1", "--abandon"]).succeeds();
     ended
-        .prints("run 1 of main was ended; its other steps are not sent\n")
-        .says_among("`linkvault undo main 1` reverts what it has done");
+        .stdout_is("run 1 of main was ended; its other steps are not sent\n")
+        .stderr_has("`linkvault undo main 1` reverts what it has done");
     let again = environment.run(&["resolve", "main", "1", "--abandon"]).exits_with(1);
     again.stderr_has("error: run 1 is finished\n");
     environment.run(&IMPORT).succeeds();
@@ -305,7 +305,7 @@ fn an_unknown_run_is_an_error_with_a_hint() {
     environment
         .run(&["undo", "main", "latest"])
         .exits_with(64)
-        .stderr_has("is no number of a run; `linkvault runs ACCOUNT` lists them");
+        .stderr_has("is not a run number; `linkvault runs ACCOUNT` lists them");
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn an_update_cannot_be_adopted() {
     service.faults("lost-reply@PUT /api/qr");
     environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).exits_with(6);
     let ran = environment.run(&["resolve", "main", "2", "--adopt", "1=1"]).exits_with(64);
-    ran.stderr_has("it makes no record to be adopted; --retry sends it again");
+    ran.stderr_has("it creates no record to adopt; --retry sends it again");
 }
 
 #[test]

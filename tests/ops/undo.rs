@@ -88,7 +88,7 @@ fn a_record_with_the_id_of_a_deleted_one_is_unchanged() {
     for arguments in [&["undo", "main", "1", "-n"][..], &["undo", "main", "1", "--yes"]] {
         let ran = environment.run(arguments).exits_with(3);
         ran.stdout_has("the service gave its id to a record that the run created")
-            .stdout_has("it has the id of a record that was there before the run");
+            .stdout_has("it has the id of a record that existed before the run");
     }
     assert_eq!(service.writes().len(), sent);
     assert_eq!(service.sandbox().store().campaigns.get(8).unwrap().name, "Winter");
@@ -304,8 +304,8 @@ fn a_list_that_cannot_be_read_causes_no_hint_to_a_flag_that_undo_does_not_have()
     environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).succeeds();
     service.faults("html@GET /api/campaigns");
     let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(1);
-    ran.stderr_has("campaigns could not be read whole")
-        .stderr_has("hint: run the command again when the service answers for it\n");
+    ran.stderr_has("campaigns could not be read completely")
+        .stderr_has("hint: run the command again later\n");
 }
 
 #[test]

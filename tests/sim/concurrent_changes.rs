@@ -236,7 +236,7 @@ fn a_record_edited_by_others_during_a_run_is_stale() {
     let rows = rows(&world.open());
     let said = |nth: usize| rows[nth].message.clone().unwrap_or_default();
     assert!(said(219).ends_with("and is `Theirs`"), "{}", said(219));
-    assert_eq!(said(220), "is gone since the plan was made");
+    assert_eq!(said(220), "was deleted after the plan was made");
 }
 
 #[test]

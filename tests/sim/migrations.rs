@@ -374,13 +374,13 @@ impl Simulation {
     }
 
     /// Decides on a code whose create took minutes to be sent, because the service kept failing.
-    /// The list cannot tell whether another user created it meanwhile; here there is no other user,
+    /// The list does not show whether another user created it meanwhile; here there is no other user,
     /// so it is ours.
     #[track_caller]
     fn only_new_code(&self, row: &JournalStep, step: &PlanStep) -> StepDecision {
         assert_eq!(step.resource, Resource::QrCodes, "{row:?}");
         let message = row.message.as_deref().unwrap_or_default();
-        let id = message.strip_prefix("no answer told its id, and ");
+        let id = message.strip_prefix("no response had its id, and ");
         let id = id.and_then(|rest| rest.strip_suffix(" may be its record"));
         StepDecision::Adopt(id.unwrap_or_else(|| panic!("{row:?}")).parse().unwrap())
     }

@@ -5,7 +5,7 @@
 //!   `invariants` checks what must be true after each.
 //! - `random_pushes` plans and applies what `random_edits` draws; `account_view` compares
 //!   accounts, and `sent_requests` compares requests with the plan. `account` draws the
-//!   account, and `reused_ids` tells apart records that had the same id.
+//!   account, and `reused_ids` distinguishes records that had the same id.
 //! - `apply_runs` loses requests and responses; `expected_account` is what must result.
 //! - `migrations` moves an account, and `migration_check` checks that all of it arrived.
 //! - The other files hold single difficult cases.

@@ -295,8 +295,7 @@ impl Simulation {
         };
         let Some(undone) = self.push(&desired_state, &run_faults, None) else { return };
         // The response contained no id, and the list could not be read: the undo reports it.
-        let unknown =
-            |it: &UnsupportedChange| it.reason.contains("which record it was is not known");
+        let unknown = |it: &UnsupportedChange| it.reason.contains("its record is not known");
         if undone.clean && !reused && !way.unsupported.iter().any(unknown) {
             self.assert_equals(&goal, &[&pushed.before, &now, &goal], "after the undo");
         }

@@ -282,7 +282,7 @@ fn behaviour(rng: &mut fastrand::Rng) -> String {
     if rng.u8(..3) == 0 {
         parts.push(format!("skew={}", rng.i64(-4000..4000)));
     }
-    // If a service does not tell its limit, the default one is assumed.
+    // If a service does not report its limit, the default one is assumed.
     match rng.u8(..4) {
         0 => parts.push("rate-headers=none".to_owned()),
         1 => parts.push(format!("rate-limit={}", rng.choice(["5", "12", "60", "300"]).unwrap())),

@@ -108,7 +108,7 @@ fn after_a_long_pause_within_a_run_the_codes_are_listed_once() {
     assert_eq!(listed, 5);
 }
 
-/// A process is killed while it sends a code for the second time. What it read in between tells the
+/// A process is killed while it sends a code for the second time. What it read in between shows the
 /// next process which code is new.
 #[test]
 fn a_code_with_two_lost_responses_is_found_by_resume() {

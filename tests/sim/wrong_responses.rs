@@ -310,6 +310,6 @@ fn an_empty_list_that_is_no_longer_offered_is_reported_once() {
     let summary = world.backup();
     assert_eq!(summary.snapshot.status, SnapshotStatus::Complete);
     let told = summary.problems.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert!(told[0].starts_with("overlays (all): are not offered any more: "), "{told:?}");
+    assert!(told[0].starts_with("overlays (all): are no longer offered: "), "{told:?}");
     assert_eq!(world.backup().problems, []);
 }

@@ -72,7 +72,7 @@ impl TestEnvironment {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    /// Whether a file's mode prevents this user from writing it; not so for root.
+    /// Whether a file's mode prevents this user from writing it; it does not prevent root.
     pub fn cannot_write(&self) -> bool {
         use std::os::unix::fs::PermissionsExt as _;
         let probe = self.path("probe");

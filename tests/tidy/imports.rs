@@ -1,4 +1,4 @@
-//! No file imports a file that imports it, directly or by a ring. `mod x;` and `pub use` are
+//! No file imports a file that imports it, directly or by a cycle. `mod x;` and `pub use` are
 //! no imports.
 
 use std::collections::{BTreeMap, BTreeSet};

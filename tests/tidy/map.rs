@@ -1,4 +1,4 @@
-//! `ARCHITECTURE.md` against the files that are there: maps go stale.
+//! Compares `ARCHITECTURE.md` with the existing files.
 
 use std::collections::BTreeSet;
 
@@ -58,7 +58,7 @@ fn the_map_names_every_folder_of_tests_and_examples() {
             if parts.len() > 2 { format!("{}/{}/", parts[0], parts[1]) } else { path }
         })
         .collect();
-    // A file and the folder beside it are one room, as `tidy.rs` and `tidy/`.
+    // A file and the folder beside it are one module, as `tidy.rs` and `tidy/`.
     let known = |room: &String| {
         let beside = format!("{}.rs", room.trim_end_matches('/'));
         let folder = room.split('/').next().map(|folder| format!("{folder}/"));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 pub struct Source {
     /// Relative to the repository, with `/`.
     pub path: String,
-    /// As it stands in the file.
+    /// The exact text of the file.
     pub text: String,
     /// Without remarks and tests.
     pub code: String,
@@ -47,7 +47,7 @@ impl Source {
     }
 }
 
-/// Whether `word` stands in `line` as a word of its own, or as the beginning of
+/// Whether `line` contains `word` as a separate word, or as the beginning of
 /// a path, but not as a part of another path.
 pub fn names(line: &str, word: &str) -> bool {
     let part = |letter: char| letter.is_alphanumeric() || letter == '_';
@@ -58,7 +58,7 @@ pub fn names(line: &str, word: &str) -> bool {
     })
 }
 
-/// What stands behind each `prefix` in `line`, as far as it is a path.
+/// The path after each `prefix` in `line`.
 pub fn paths_after<'l>(line: &'l str, prefix: &str) -> Vec<&'l str> {
     let part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
     let ends = |rest: &str| rest.find(|letter| !part(letter)).unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! The page, end to end: the program, a socket, and what a browser would send.
+//! The web UI end to end: the program, a socket, and the requests of a browser.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -244,7 +244,7 @@ fn the_ui_requires_its_token() {
         let answer = page.request("GET", path, "");
         assert_eq!(answer.status, 401, "{path}");
         assert!(answer.head.contains("www-authenticate: bearer"));
-        // Where exactly it stands is not told to a client without it.
+        // A client without the token does not learn the path of its file.
         assert!(answer.body.contains("--token-file"), "{}", answer.body);
         assert!(!answer.body.contains("page.token"), "{}", answer.body);
     }

@@ -303,7 +303,10 @@ fn as_unprivileged_user(test: &str, work: impl FnOnce()) {
     if std::fs::File::open(&path).is_err() {
         return work();
     }
-    assert!(std::env::var_os(UNPRIVILEGED_USER).is_none(), "permissions do not bind nobody either");
+    assert!(
+        std::env::var_os(UNPRIVILEGED_USER).is_none(),
+        "permissions do not restrict the user nobody either"
+    );
     let ran = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("vault::open_errors::{test}")])
         .env(UNPRIVILEGED_USER, "1")
@@ -316,7 +319,9 @@ fn as_unprivileged_user(test: &str, work: impl FnOnce()) {
             let said = String::from_utf8_lossy(&output.stdout);
             assert!(output.status.success() && said.contains("1 passed"), "{said}");
         }
-        Err(error) => println!("skipped: permissions do not bind root, and nobody: {error}"),
+        Err(error) => {
+            println!("skipped: permissions do not restrict root, and cannot run as nobody: {error}")
+        }
     }
 }
 

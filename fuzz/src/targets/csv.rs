@@ -1,4 +1,4 @@
-//! CSV files: `change::sheet`.
+//! CSV files: `change::csv_files`.
 
 use std::collections::BTreeMap;
 

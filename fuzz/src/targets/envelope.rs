@@ -1,4 +1,4 @@
-//! Bodies of answers: `api::envelope`.
+//! Bodies of responses: `api::envelope`.
 
 use linkvault::api::envelope::{classify, classify_write, page, single};
 use linkvault::api::http::Response;

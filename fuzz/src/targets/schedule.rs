@@ -1,4 +1,4 @@
-//! Lines of crontab: `daemon::Schedule`.
+//! Lines of crontab: `schedule::crontab`.
 
 use linkvault::clock::Timestamp;
 use linkvault::daemon::Schedule;

@@ -1,4 +1,4 @@
-//! Requests to the page: `web`, in process, without a socket.
+//! Requests to the web UI: `ui`, in process, without a socket.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -63,7 +63,7 @@ pub const WORDS: &[&str] = &[
 /// The largest page that any request may make.
 const MAX_RESPONSE: usize = 4 << 20;
 
-/// What must never stand in a page as it came.
+/// Text that a page must always escape.
 const MARKUP: &str = "<script>alert(1)</script>";
 
 type Router = TowerToHyperService<ui::Router>;

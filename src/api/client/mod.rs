@@ -305,7 +305,7 @@ impl Client {
     fn pace(&mut self) -> Result<(), ApiErrorKind> {
         if self.limits.max_requests.is_some_and(|max| self.counters.requests >= max) {
             return Err(ApiErrorKind::LimitReached(format!(
-                "the bound of {} requests is reached",
+                "the limit of {} requests is reached",
                 self.counters.requests
             )));
         }
@@ -342,7 +342,7 @@ impl Client {
             && spent.saturating_add(time) >= max
         {
             return Err(ApiErrorKind::LimitReached(format!(
-                "the bound of {} s would be reached while waiting {} s for {why}",
+                "the limit of {} s would be reached while waiting {} s for {why}",
                 max.as_secs(),
                 time.as_secs()
             )));

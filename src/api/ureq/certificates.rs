@@ -25,7 +25,7 @@ impl TrustedCertificates {
             }
         }
         if found.is_empty() {
-            return Err("it has no certificate in PEM form".to_owned());
+            return Err("it has no PEM certificate".to_owned());
         }
         Ok(Self(found))
     }

@@ -81,12 +81,12 @@ fn a_record_with_a_reused_id_is_not_changed_into_the_deleted_one() {
         [
             "the delete cannot be reverted: the service gave its id to a record that the \
              run created",
-            "the create cannot be reverted: it has the id of a record that was there before \
-             the run",
+            "the create cannot be reverted: it has the id of a record that existed before the \
+             run",
             "the update cannot be reverted: the service gave its id to a record that the \
              run created",
-            "the create cannot be reverted: the service answered with a record that was \
-             there before",
+            "the create cannot be reverted: the service returned a record that existed \
+             before",
         ]
     );
 }
@@ -133,7 +133,7 @@ fn an_item_of_a_record_with_a_reused_id_did_not_exist_before() {
     let wanted: Vec<_> = undo.desired.resources.keys().copied().collect();
     assert_eq!(wanted, [Resource::Channels], "no item comes back");
     let reasons: Vec<_> = undo.unsupported.iter().map(|it| it.reason.as_str()).collect();
-    let in_part = "the delete cannot be completely reverted: QR code 3 does not come back into it";
+    let in_part = "the delete cannot be completely reverted: QR code 3 is not added to it again";
     assert_eq!(reasons.len(), 6, "{reasons:?}");
     assert!(reasons.contains(&in_part), "{reasons:?}");
     assert!(reasons.contains(&"the assign cannot be reverted: the API cannot unassign"));
@@ -149,7 +149,7 @@ fn a_code_is_restored_into_its_channels() {
         FinishedStep { step: step(1, Resource::QrCodes, Verb::Delete, path, None), id: Some(3) };
     let unread = undo(std::slice::from_ref(&gone), &before, "run 1");
     assert!(!unread.desired.resources.contains_key(&Resource::ChannelItems));
-    assert!(unread.unsupported[0].reason.contains("in which channels it was"), "{unread:?}");
+    assert!(unread.unsupported[0].reason.contains("its channels are not known"), "{unread:?}");
     for (channel, kind, id) in [(7, "qr", 3), (7, "links", 3), (8, "qr", 4)] {
         let raw = json!({"type": kind, "id": id}).to_string();
         let item = crate::model::DecodedRecord::read(Resource::ChannelItems, Some(channel), &raw);

@@ -58,7 +58,7 @@ pub(super) fn finish(drafts: &[StepDraft]) -> Plan {
     let (order, cycle) = order_renames(drafts, &order);
     for at in cycle {
         let reason = "its new name belongs to a record which is renamed in the same plan and \
-                      cannot give it up first: rename one of them to something else before";
+                      cannot give it up first: rename one of them before";
         plan.unsupported.push(unsupported(&drafts[at], reason));
     }
     let mut numbers = vec![0; drafts.len()];

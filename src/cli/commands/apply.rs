@@ -82,7 +82,7 @@ fn password(args: &Args, app: &App) -> Result<Option<String>, CliError> {
     }
     let Some(file) = &args.password_file else { return Ok(None) };
     let cannot = |why: String| {
-        CliError::new(OpErrorKind::Failed, format_args!("{} cannot be read: {why}", file.display()))
+        CliError::new(OpErrorKind::Failed, format_args!("cannot read {}: {why}", file.display()))
     };
     let bytes = read_named(file, LARGEST).map_err(|error| cannot(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?;

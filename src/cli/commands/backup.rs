@@ -21,7 +21,7 @@ mod report;
 Examples:
   linkvault backup                            every account of the configuration
   linkvault backup main --only campaigns,channels
-  linkvault backup main --max-duration 10m    stop there; the next run goes on
+  linkvault backup main --max-duration 10m    stop then; the next run continues
   linkvault backup sandbox                    the built-in account")]
 pub struct Args {
     /// Accounts to back up; default: all configured accounts

@@ -117,7 +117,7 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
         false => page(args, settings, app, &service.state)?,
     };
     app.catch_signals(&waker, &reload);
-    tracing::info!(accounts = scheduled, workers = service.workers, "the daemon begins");
+    tracing::info!(accounts = scheduled, workers = service.workers, "the daemon starts");
     if app.out.is_json() && !args.once {
         let page = page.as_ref().map(|it| format!("http://{}", it.address()));
         let accounts = service.state.accounts();
@@ -166,12 +166,12 @@ fn page(
     let accounts = Arc::new(DaemonAccounts(Arc::clone(daemon_state)));
     match ui::start(settings, accounts, Arc::clone(&app.env.clock)) {
         Ok(page) => {
-            tracing::info!("the page is at http://{}", page.address());
+            tracing::info!("the web UI is at http://{}", page.address());
             Ok(Some(page))
         }
         Err(error) if listen.is_some() => Err(cannot_serve(address, &error)),
         Err(error) => {
-            tracing::warn!("cannot serve the page: cannot listen on {address}: {error}");
+            tracing::warn!("cannot serve the web UI: cannot listen on {address}: {error}");
             Ok(None)
         }
     }
@@ -235,6 +235,6 @@ fn notify_systemd(event: DaemonEvent) {
         }
     }
     if let Err(error) = sd_notify::notify(&states) {
-        tracing::debug!("systemd is not told: {error}");
+        tracing::debug!("cannot notify systemd: {error}");
     }
 }

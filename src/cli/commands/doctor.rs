@@ -96,7 +96,7 @@ fn describe(app: &App, account: &AccountConfig, found: &CheckResult) -> String {
         }
         CheckResult::KeyAccepted(id) => format!("accepted, for account {id}"),
         CheckResult::Answered(time) => format!("in {}", format::duration(*time)),
-        CheckResult::Clock(None) => "the service does not tell the time".to_owned(),
+        CheckResult::Clock(None) => "the service sends no date".to_owned(),
         CheckResult::Clock(Some(-2..=2)) => "as the service's".to_owned(),
         CheckResult::Clock(Some(ahead)) => {
             format!("the service's is {ahead:+} s from ours; waits are corrected for it")
@@ -112,7 +112,7 @@ fn describe(app: &App, account: &AccountConfig, found: &CheckResult) -> String {
         }
         CheckResult::Limit { limit: None, hundred, .. } => {
             let time = format::duration(*hundred);
-            format!("not told: 30 a minute are assumed (100 requests take {time})")
+            format!("not reported: 30 a minute are assumed (100 requests take {time})")
         }
     }
 }

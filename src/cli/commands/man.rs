@@ -41,7 +41,7 @@ fn write(mut whole: clap::Command, app: &App, folder: &Path) -> Result<(), CliEr
         let folder = folder.display();
         CliError::new(
             OpErrorKind::Failed,
-            format_args!("no pages can be written to {folder}: {error}"),
+            format_args!("cannot write the pages to {folder}: {error}"),
         )
     };
     std::fs::create_dir_all(folder).map_err(fault)?;

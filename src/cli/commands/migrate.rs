@@ -28,7 +28,7 @@ Examples:
   linkvault migrate old new -n               print the plan only
   linkvault migrate old new --links map.csv --report moved.md
   linkvault migrate old@2026-11-01 new --only campaigns,channels
-  linkvault migrate old new --verify-only    has everything arrived?
+  linkvault migrate old new --verify-only    only compare the accounts
 
 FROM is never written to. Running it again carries over what has changed since.")]
 pub struct Args {
@@ -212,8 +212,8 @@ impl Rendering<'_> {
         } else {
             let steps = format::counted(moving.plan.steps.len() as u64, "step", "steps");
             self.out.note(format_args!(
-                "{to} lacks something of {from}: {steps} to take; the same without \
-                 --verify-only takes them"
+                "{to} does not have all of {from}: {steps} to do; the same command without \
+                 --verify-only does them"
             ));
         }
         Ok(Exit::of(Ok(CommandResult { changes: true, ..CommandResult::default() })))

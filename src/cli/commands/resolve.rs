@@ -12,9 +12,9 @@ use crate::ops::resolve::{ResolveRequest, resolve};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  linkvault resolve main 3               show the steps, and what they may have made
-  linkvault resolve main 3 --adopt 7=412    record 412 is what step 7 made
-  linkvault resolve main 3 --retry 7     it made nothing; send it again
+  linkvault resolve main 3               show the open steps and the candidates
+  linkvault resolve main 3 --adopt 7=412    step 7 created record 412
+  linkvault resolve main 3 --retry 7     it had no effect; send it again
   linkvault resolve main 3 --leave 7     do not send it again
   linkvault resolve main 3 --abandon     send no remaining step; end the run
 
@@ -48,7 +48,7 @@ pub struct Args {
 /// Parses `STEP=ID`: the step's number, and the decision to adopt the record with this id.
 fn adoption(text: &str) -> Result<(u32, StepDecision), String> {
     let (step, id) = text.split_once('=').ok_or("write STEP=ID")?;
-    let step = step.parse().map_err(|_| format!("`{step}` is no step's number"))?;
+    let step = step.parse().map_err(|_| format!("`{step}` is not a step number"))?;
     let id = id.parse().map_err(|_| format!("`{id}` is not an id"))?;
     Ok((step, StepDecision::Adopt(id)))
 }
@@ -111,7 +111,7 @@ fn show(
         if candidates.is_empty() && step.verb != Verb::Create {
             app.out.line("    no list shows whether it was done")?;
         } else if candidates.is_empty() {
-            app.out.line("    no record in the newest snapshot may be its own")?;
+            app.out.line("    no record in the newest snapshot can be its own")?;
         }
     }
     if open.is_empty() && decision == Some(RunDecision::Ended) {
@@ -119,7 +119,7 @@ fn show(
             .summary(format_args!("run {run} of {name} was ended; its other steps are not sent"))?;
         app.out.note(format_args!("`linkvault undo {name} {run}` reverts what it has done"));
     } else if open.is_empty() {
-        app.out.summary(format_args!("no step of run {run} waits for a decision"))?;
+        app.out.summary(format_args!("no step of run {run} needs a decision"))?;
         if decision.is_some() {
             app.out.note(format_args!("`linkvault resume {name} {run}` continues it"));
         }

@@ -14,10 +14,11 @@ use crate::vault::journal::RunCommand;
 Examples:
   linkvault restore latest~1 --to main -n     print the plan only
   linkvault restore 2026-11-01 --to main --only campaigns,channels
-  linkvault restore 12 --to main --delete     also delete what came later
+  linkvault restore 12 --to main --delete     also delete newer records
 
-What was deleted comes back with a new id. QR codes come back only where linkvault
-made them, for the service does not tell what a code contains.")]
+Deleted records are created again, with a new id. QR codes can be created again
+only if linkvault created them, because the service does not return their
+content.")]
 pub struct Args {
     /// The snapshot: 12, latest~1, a date, a tag, or ACCOUNT@REF
     #[arg(value_name = "SNAPSHOT")]

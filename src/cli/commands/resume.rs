@@ -17,7 +17,8 @@ Examples:
   linkvault resume main
   linkvault resume main 3 --max-duration 2h
 
-What is done is not done again; what may have been done is looked up first.")]
+Steps that are done are not repeated. Steps that may have taken effect are
+looked up first.")]
 pub struct Args {
     /// The account
     pub account: String,

@@ -175,7 +175,7 @@ fn list(app: &App) -> Result<Exit, CliError> {
     app.out.line("")?;
     app.out.line(
         "A fault is NAME=CHANCE, NAME=CHANCE:VALUE, NAME@NUMBER-OF-REQUEST or\n\
-         NAME@PATH; `latency=200ms` holds for all; `seed=7` draws the same again",
+         NAME@PATH; `latency=200ms` applies to all; `seed=7` repeats random choices",
     )?;
     Ok(Exit::Done)
 }

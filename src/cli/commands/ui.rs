@@ -59,7 +59,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         app.out.json(&json!({"format": 1, "url": url, "token": needs_token}))?;
     }
     let key = if needs_token { "; it asks for the token" } else { "" };
-    app.out.summary(format_args!("The page is at {url}{key}"))?;
+    app.out.summary(format_args!("The web UI is at {url}{key}"))?;
     app.out.summary("Press Ctrl-C to end it")?;
     app.out.finish()?;
     while app.env.clock.sleep(Duration::from_secs(3600)) == SleepOutcome::Finished {}

@@ -14,9 +14,10 @@ Examples:
   linkvault undo main 3 -n     print the plan only
   linkvault undo main 3
 
-What the run created is deleted, what it changed is set back, and what it deleted is
-created anew, with a new id. Whatever else has changed since is left alone. A run that is
-not finished is ended first: its remaining steps are not sent.")]
+Records that the run created are deleted, fields that it changed get their old
+values, and records that it deleted are created again, with a new id. Other
+changes are kept. An unfinished run is ended first: its remaining steps are not
+sent.")]
 pub struct Args {
     /// The account
     pub account: String,

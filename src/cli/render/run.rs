@@ -140,7 +140,7 @@ pub fn print_outcome(
     app.out.summary(format_args!("run {run} of {name}: {}; {requests}", counts(outcome)))?;
     if outcome.unknown > 0 {
         app.out.note(format_args!(
-            "`linkvault resolve {name} {run}` shows what may have become of it"
+            "`linkvault resolve {name} {run}` shows the records that it may have created"
         ));
     } else if outcome.done > 0 {
         app.out.note(format_args!(

@@ -189,7 +189,7 @@ fn next(account: &AccountConfig, snapshot: &Snapshot) -> String {
     if snapshot.outcomes.iter().any(lacks) {
         format!(
             "Next: linkvault backup {name}   again, to read what is missing\n      \
-             linkvault show {name}     what is there, and why it is not all"
+             linkvault show {name}     what is stored, and what is missing"
         )
     } else if snapshot.number == SnapshotId(1) {
         format!(
@@ -199,7 +199,7 @@ fn next(account: &AccountConfig, snapshot: &Snapshot) -> String {
     } else {
         format!(
             "Next: linkvault diff {name}        what changed since the snapshot before\n      \
-             linkvault snapshots {name}   all there are"
+             linkvault snapshots {name}   all snapshots"
         )
     }
 }
