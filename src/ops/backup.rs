@@ -46,6 +46,8 @@ pub struct BackupRequest<'a> {
     pub fresh: bool,
     /// A tag for the snapshot.
     pub tag: Option<String>,
+    /// Drop the snapshot if it is equal to the one before.
+    pub skip_if_unchanged: bool,
     /// Accept that the URL of the service differs from the one in the vault.
     pub service_moved: bool,
     /// Limits on requests, time and the wait for the lock.
@@ -65,6 +67,7 @@ impl<'a> BackupRequest<'a> {
             stats_budget: None,
             fresh: false,
             tag: None,
+            skip_if_unchanged: false,
             service_moved: false,
             limits: SessionLimits::default(),
         }
@@ -103,6 +106,8 @@ pub struct BackupReport {
     /// The problems for which the daemon would send an alert: many removed records, and lists that
     /// became empty.
     pub problems: Vec<HealthProblem>,
+    /// The snapshot that the account is equal to, if the new one was dropped for that reason.
+    pub unchanged_since: Option<SnapshotId>,
     /// The duration of the backup.
     pub time: Duration,
     /// The file of the vault.
@@ -118,12 +123,17 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     let (began, started) = (env.clock.monotonic(), env.clock.now());
     let mut spent = RequestUsage::default();
     let progress = env.progress(&request.account.name);
-    let mirrored = run_backup(env, request, &progress, &mut spent).and_then(|(summary, vault)| {
-        let scans = vault.new_scans(summary.snapshot.number)?;
-        let emptied = emptied(&recent(&vault)?);
-        vault.checkpoint()?;
-        Ok((summary, scans, emptied, vault.path().to_owned()))
-    });
+    let mirrored =
+        run_backup(env, request, &progress, &mut spent).and_then(|(summary, mut vault)| {
+            let scans = vault.new_scans(summary.snapshot.number)?;
+            let emptied = emptied(&recent(&vault)?);
+            let unchanged = match request.skip_if_unchanged {
+                true => vault.drop_unchanged(summary.snapshot.number, env.clock.now())?,
+                false => None,
+            };
+            vault.checkpoint()?;
+            Ok((summary, scans, emptied, unchanged, vault.path().to_owned()))
+        });
     drop(progress);
     let ended = env.clock.now();
     let account = request.account;
@@ -145,14 +155,15 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
             }
         }
     })?;
-    let (summary, scans, emptied, vault) = mirrored;
-    let attempt = attempt_of_snapshot(&summary.snapshot, started, ended, spent);
+    let (summary, scans, emptied, unchanged_since, vault) = mirrored;
+    let mut attempt = attempt_of_snapshot(&summary.snapshot, started, ended, spent);
+    attempt.snapshot = unchanged_since.or(attempt.snapshot);
     if let Err(why) = save_attempt(account, &attempt) {
         env.warn(why);
     }
     let problems = problems(account, &attempt, summary.snapshot.records(), &emptied, ended);
     let time = env.clock.monotonic().saturating_sub(began);
-    Ok(BackupReport { summary, scans, attempt, problems, time, vault })
+    Ok(BackupReport { summary, scans, attempt, problems, unchanged_since, time, vault })
 }
 
 /// Makes a backup without recording it. Stores the requests that it took in `spent`, even if it

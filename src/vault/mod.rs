@@ -38,6 +38,7 @@ pub mod template;
 pub mod template_match;
 mod transaction;
 pub mod triggers;
+mod unchanged;
 mod version_rows;
 mod wal_mark;
 pub mod write;

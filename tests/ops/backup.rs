@@ -1,5 +1,6 @@
 //! The first backup of an account, and the second.
 
+use linkvault::sandbox::Store;
 use serde_json::Value;
 
 use crate::support::{LiveService, TestEnvironment};
@@ -166,4 +167,47 @@ fn only_and_skip_choose_what_is_read() {
         "warning: main@#2 did not read campaigns, qr_codes (skipped); \
          shown as last known before it\n",
     );
+}
+
+/// The newest snapshots stay those that differ, and `status` knows of the attempt.
+#[test]
+fn an_unchanged_snapshot_is_not_kept_if_asked_for() {
+    // Scans of the sample account would change with time.
+    let service = LiveService::serving(Store::default(), "", "");
+    service.inside().mutate(|store| {
+        store.add_campaign("Spring", None, true);
+        store.add_campaign("Autumn", None, true);
+    });
+    let environment = TestEnvironment::new().account(&service.url());
+    let backup = || {
+        let ran = environment.run(&["backup", "main", "--skip-if-unchanged", "--json"]);
+        let document = ran.succeeds().json();
+        (document["snapshot"].clone(), document["unchanged"].clone())
+    };
+    let snapshots = || {
+        let document = environment.run(&["snapshots", "main", "--json"]).succeeds().json();
+        document["snapshots"].as_array().unwrap().len()
+    };
+    assert_eq!(backup(), (1.into(), false.into()));
+    assert_eq!((backup(), snapshots()), ((1.into(), true.into()), 1));
+    environment
+        .run(&["backup", "main", "--skip-if-unchanged"])
+        .succeeds()
+        .prints_among("Read main: it is equal to snapshot #1, so no new snapshot was kept");
+    let status = environment.run(&["status", "--json"]).succeeds().json();
+    assert_eq!(status["accounts"][0]["last"]["outcome"], "complete");
+    environment.run(&["check", "main"]).succeeds();
+
+    // A new value and a removed record are changes.
+    service.inside().mutate(|store| store.campaigns.get_mut(1).unwrap().public = false);
+    let (changed, unchanged) = backup();
+    assert_eq!((unchanged, snapshots()), (false.into(), 2));
+    assert_eq!((backup(), snapshots()), ((changed, true.into()), 2));
+    service.inside().mutate(|store| drop(store.campaigns.remove(2)));
+    assert_eq!((backup().1, snapshots()), (false.into(), 3));
+
+    // A tag asks for a snapshot, and a partial one says nothing about the rest.
+    environment.run(&["backup", "main", "--skip-if-unchanged", "--tag", "x"]).exits_with(64);
+    environment.run(&["backup", "main", "--only", "campaigns"]).succeeds();
+    assert_eq!((backup().1, snapshots()), (false.into(), 5));
 }

@@ -52,6 +52,9 @@ pub struct Args {
     /// Tag the snapshot
     #[arg(long, value_parser = values::tag)]
     pub tag: Option<String>,
+    /// Keep no snapshot that is equal to the one before; the attempt is still recorded
+    #[arg(long, conflicts_with = "tag")]
+    pub skip_if_unchanged: bool,
     /// Accept a new URL of the account's service
     #[arg(long)]
     pub service_moved: bool,
@@ -74,6 +77,7 @@ impl Args {
             stats_budget: self.stats_budget,
             fresh: self.fresh,
             tag: self.tag.clone(),
+            skip_if_unchanged: self.skip_if_unchanged,
             service_moved: self.service_moved,
             limits: self.bounds.limits(),
         }

@@ -15,7 +15,7 @@ use crate::vault::snapshot::{ReadState, ResourceOutcome, Snapshot, SnapshotStatu
 
 /// The document of `--json`.
 pub fn document(account: &AccountConfig, report: &BackupReport) -> Value {
-    let BackupReport { summary, scans, problems: found, vault, .. } = report;
+    let BackupReport { summary, scans, problems: found, vault, unchanged_since, .. } = report;
     let snapshot = &summary.snapshot;
     let mut resources = Map::new();
     let (mut skipped, mut excluded) = (Vec::new(), Vec::new());
@@ -36,7 +36,8 @@ pub fn document(account: &AccountConfig, report: &BackupReport) -> Value {
     json!({
         "format": 1,
         "account": account.name,
-        "snapshot": snapshot.number,
+        "snapshot": unchanged_since.unwrap_or(snapshot.number),
+        "unchanged": unchanged_since.is_some(),
         "status": snapshot.status.name(),
         "requests": summary.usage.requests,
         "throttled": summary.usage.throttled,
@@ -86,6 +87,13 @@ pub fn print(app: &App, account: &AccountConfig, report: &BackupReport) -> Resul
                  `skip = [\"{resource}\"]` for it in the configuration"
             ));
         }
+    }
+    if let Some(since) = report.unchanged_since {
+        app.out.summary(format_args!(
+            "Read {}: it is equal to snapshot #{since}, so no new snapshot was kept",
+            account.name
+        ))?;
+        return app.out.summary(cost(summary, *time));
     }
     let status = match snapshot.status {
         SnapshotStatus::Complete => app.out.paint(Paint::Added, "complete"),
