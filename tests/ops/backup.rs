@@ -174,7 +174,7 @@ fn only_and_skip_choose_what_is_read() {
 fn an_unchanged_snapshot_is_not_kept_if_asked_for() {
     // Scans of the sample account would change with time.
     let service = LiveService::serving(Store::default(), "", "");
-    service.inside().mutate(|store| {
+    service.sandbox().mutate(|store| {
         store.add_campaign("Spring", None, true);
         store.add_campaign("Autumn", None, true);
     });
@@ -193,17 +193,17 @@ fn an_unchanged_snapshot_is_not_kept_if_asked_for() {
     environment
         .run(&["backup", "main", "--skip-if-unchanged"])
         .succeeds()
-        .prints_among("Read main: it is equal to snapshot #1, so no new snapshot was kept");
+        .stdout_has("Read main: it is equal to snapshot #1, so no new snapshot was kept");
     let status = environment.run(&["status", "--json"]).succeeds().json();
     assert_eq!(status["accounts"][0]["last"]["outcome"], "complete");
     environment.run(&["check", "main"]).succeeds();
 
     // A new value and a removed record are changes.
-    service.inside().mutate(|store| store.campaigns.get_mut(1).unwrap().public = false);
+    service.sandbox().mutate(|store| store.campaigns.get_mut(1).unwrap().public = false);
     let (changed, unchanged) = backup();
     assert_eq!((unchanged, snapshots()), (false.into(), 2));
     assert_eq!((backup(), snapshots()), ((changed, true.into()), 2));
-    service.inside().mutate(|store| drop(store.campaigns.remove(2)));
+    service.sandbox().mutate(|store| drop(store.campaigns.remove(2)));
     assert_eq!((backup().1, snapshots()), (false.into(), 3));
 
     // A tag asks for a snapshot, and a partial one says nothing about the rest.
