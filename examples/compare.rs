@@ -12,7 +12,7 @@ use linkvault::ops::account_session::SessionLimits;
 use linkvault::ops::apply::{ApplyInput, ApplyRequest, RunOptions, apply};
 use linkvault::ops::backup::{BackupRequest, backup};
 use linkvault::ops::diff::{DiffRequest, compare};
-use linkvault::ops::input::InputOptions;
+use linkvault::ops::input::{CsvOptions, InputOptions};
 use linkvault::ops::{Env, NoEvents};
 use linkvault::vault::journal::RunCommand;
 
@@ -53,6 +53,7 @@ pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         skip: &[],
         resource: None,
         encoding: None,
+        csv: CsvOptions::default(),
         limits: SessionLimits::default(),
     };
     for change in &compare(&env, &request)?.found.changes {

@@ -244,7 +244,7 @@ fn complete_lists(
 pub fn undo(done: &[FinishedStep], before: &State, name: &str) -> UndoInput {
     let mut builder = UndoBuilder {
         before,
-        source: SourceLocation { file: name.to_owned(), line: None },
+        source: SourceLocation::named(name),
         created: done
             .iter()
             .filter(|it| it.step.verb == Verb::Create)
@@ -359,7 +359,7 @@ impl UndoBuilder<'_> {
             let source = Some(self.source.clone());
             self.add_desired(
                 step.resource,
-                DesiredRecord { id: Some(id), channel: None, fields, source },
+                DesiredRecord { id: Some(id), fields, source, ..DesiredRecord::default() },
             );
         }
     }
@@ -378,7 +378,7 @@ impl UndoBuilder<'_> {
         self.undo.changed.push(format!("{}: it gets a new id", step_name(step)));
         self.add_desired(
             step.resource,
-            DesiredRecord { id: Some(id), channel: None, fields, source },
+            DesiredRecord { id: Some(id), fields, source, ..DesiredRecord::default() },
         );
         if matches!(step.resource, Resource::Channels | Resource::QrCodes) {
             self.restore_items_of(step, id);
@@ -413,6 +413,7 @@ impl UndoBuilder<'_> {
                     channel: Some(RecordRef::Id(channel)),
                     fields: BTreeMap::from([(kind_place, kind)]),
                     source: Some(self.source.clone()),
+                    ..DesiredRecord::default()
                 };
                 self.add_desired(Resource::ChannelItems, wanted);
             }

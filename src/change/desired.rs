@@ -16,13 +16,26 @@ pub struct SourceLocation {
     pub file: String,
     /// Line in the file, from 1.
     pub line: Option<u64>,
+    /// The row as spreadsheets number it, if its number differs from the line's: cells before it
+    /// contain line breaks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<u64>,
+}
+
+impl SourceLocation {
+    /// The place of records that have no line, such as those of a state.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self { file: name.to_owned(), line: None, row: None }
+    }
 }
 
 impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}", self.file),
-            None => f.write_str(&self.file),
+        match (self.row, self.line) {
+            (Some(row), Some(line)) => write!(f, "{}: row {row} (line {line})", self.file),
+            (_, Some(line)) => write!(f, "{}:{line}", self.file),
+            _ => f.write_str(&self.file),
         }
     }
 }
@@ -37,12 +50,14 @@ pub enum RecordRef {
 }
 
 /// A desired record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DesiredRecord {
     /// The id, if it was given; for a channel item, the id of the item.
     pub id: Option<i64>,
     /// The channel of a channel item; `None` for other resources.
     pub channel: Option<RecordRef>,
+    /// The name of the record in the account, if the row has no id and may rename the record.
+    pub old_name: Option<String>,
     /// The given values, by the field's index in the table's row. Excludes identity fields,
     /// except the `type` of a channel item.
     pub fields: BTreeMap<usize, FieldValue<'static>>,
@@ -63,6 +78,16 @@ impl DesiredRecord {
     pub fn natural_key(&self, resource: Resource) -> Option<NaturalKey> {
         let value = |name: &str| self.value(resource, name).map(value_text);
         NaturalKey::of(resource, Blanks::Exact, value)
+    }
+
+    /// The natural key by which the record is found in the account: that of its old name, if it
+    /// has one.
+    #[must_use]
+    pub fn current_key(&self, resource: Resource) -> Option<NaturalKey> {
+        match &self.old_name {
+            Some(name) => NaturalKey::of_name(resource, name),
+            None => self.natural_key(resource),
+        }
     }
 }
 
@@ -117,7 +142,7 @@ impl DesiredState {
     /// state's name in messages.
     #[must_use]
     pub fn of_state(state: &State, name: &str) -> Self {
-        let source = SourceLocation { file: name.to_owned(), line: None };
+        let source = SourceLocation::named(name);
         let resources = state.iter().map(|(resource, records)| {
             let desired = records.values().map(|record| {
                 let mut desired = desired_record(resource, record, &source);
@@ -179,6 +204,7 @@ fn desired_record(
     DesiredRecord {
         id: Some(record.key.id()),
         channel,
+        old_name: None,
         fields: given.map(|(place, (_, value))| (place, value.clone())).collect(),
         source: Some(source.clone()),
     }

@@ -5,6 +5,7 @@
 //! * [`csv_files`]: reads and writes CSV files
 //! * [`export`]: reads the other files of an export
 //! * [`overlay`]: applies files to a state, for comparison
+//! * [`reformatted`]: whether a cell has a value in another form
 //! * [`desired`], [`plan`]: the desired state of an account, and the steps to reach it
 //! * [`policy`], [`guards`]: what a plan may do, and limits on its changes
 //! * [`cost`], [`render`]: the cost of a plan, and its text
@@ -20,5 +21,6 @@ pub mod lists;
 pub mod overlay;
 pub mod plan;
 pub mod policy;
+pub mod reformatted;
 pub mod render;
 pub mod staleness;

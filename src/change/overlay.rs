@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::desired::{DesiredRecord, DesiredState, RecordRef};
+use super::reformatted::is_reformatted;
 use crate::model::{
     Blanks, DecodedRecord, FieldValue, NaturalKey, Record, RecordKey, Resource, Role, State,
 };
@@ -15,6 +16,8 @@ pub struct StateOverlay<'a> {
     pub state: State,
     /// Rows without an id that match no record of the state.
     pub new: Vec<(Resource, &'a DesiredRecord)>,
+    /// Rows with an old name that is not the name of exactly one record of the state.
+    pub unmatched: Vec<(Resource, &'a DesiredRecord)>,
 }
 
 /// Applies `desired` to `state`, without write-only fields. A record of `base`, the state that the
@@ -43,6 +46,7 @@ pub fn overlay<'a>(
                     let record = record.unwrap_or_else(|| record_with_key_only(resource, &key));
                     records.insert(key, changed(resource, record, row));
                 }
+                None if row.old_name.is_some() => overlay.unmatched.push((resource, row)),
                 None => overlay.new.push((resource, row)),
             }
         }
@@ -86,7 +90,7 @@ impl NaturalKeyIndex {
         if let Some(id) = row.id {
             return Some(RecordKey::Id(id));
         }
-        self.0.get(&row.natural_key(resource)?)?.clone()
+        self.0.get(&row.current_key(resource)?)?.clone()
     }
 }
 
@@ -117,6 +121,7 @@ fn changed(
             fields.get(place).is_some_and(|it| it.is_read() && it.role != Role::Counter);
         if let Some(held) = record.values.get_mut(place).filter(|_| is_listed)
             && held.cell() != value.cell()
+            && !fields.get(place).is_some_and(|field| is_reformatted(field, value, held))
         {
             held.clone_from(value);
             changes.insert(place, value);

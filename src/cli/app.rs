@@ -14,7 +14,7 @@ use crate::change::plan::{Plan, PlanStep, StepAnswer};
 use crate::change::render;
 use crate::clock::{Clock, Interrupt, SystemClock, Waker};
 use crate::config::{Config, key_variables};
-use crate::ops::{Env, Events, NextStep, OpError, OpErrorKind, PlanAnswer, PlanQuestion};
+use crate::ops::{Details, Env, Events, NextStep, OpError, OpErrorKind, PlanAnswer, PlanQuestion};
 use crate::progress::Progress;
 
 /// The program around a command.
@@ -122,6 +122,10 @@ impl Events for Terminal {
 
     fn exceed_limit(&self, refusal: &GuardRefusal) -> Result<bool, OpError> {
         self.out.exceed_limit(&refusal.to_string(), refusal.count)
+    }
+
+    fn accept_suspicious(&self, question: &str, values: &Details) -> Result<bool, OpError> {
+        self.out.accept_suspicious(question, values)
     }
 
     fn hint(&self, next: &NextStep) -> Option<String> {

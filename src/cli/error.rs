@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::hints;
 use crate::config::{AccountError, ConfigError};
-use crate::ops::{OpError, OpErrorKind};
+use crate::ops::{Details, OpError, OpErrorKind};
 use crate::vault::VaultError;
 use crate::vault::lock::LockError;
 
@@ -48,7 +48,7 @@ pub struct CliError {
     /// One sentence without a full stop.
     pub message: String,
     /// Further lines if one is not enough.
-    pub details: Vec<String>,
+    pub details: Details,
     /// What the user can do next, as an imperative.
     pub hint: Option<String>,
 }
@@ -57,7 +57,7 @@ impl CliError {
     /// An error without details and without a hint.
     pub fn new(kind: impl Into<CliErrorKind>, message: impl Display) -> Self {
         let message = message.to_string();
-        Self { kind: kind.into(), message, details: Vec::new(), hint: None }
+        Self { kind: kind.into(), message, details: Details::default(), hint: None }
     }
 
     /// The same failure, with a hint from [`hints`].
@@ -68,8 +68,8 @@ impl CliError {
 
     /// The same failure, with further lines.
     #[must_use]
-    pub fn details(self, details: impl IntoIterator<Item = String>) -> Self {
-        Self { details: details.into_iter().collect(), ..self }
+    pub fn details(self, details: impl Into<Details>) -> Self {
+        Self { details: details.into(), ..self }
     }
 
     /// The JSON document of the failure, for `--json`.
@@ -78,7 +78,7 @@ impl CliError {
         let Self { kind, message, details, hint } = self;
         json!({
             "format": 1,
-            "error": {"kind": kind.name(), "message": message, "details": details, "hint": hint},
+            "error": {"kind": kind.name(), "message": message, "details": details.lines, "hint": hint},
         })
     }
 }

@@ -8,6 +8,8 @@ use crate::ops::NextStep;
 
 /// For several configured names of the same account.
 pub const REMOVE_OTHER_NAMES: &str = "remove all but one of them from the configuration";
+/// For lines that are shown in short.
+pub const SHOW_ALL_DETAILS: &str = "(-v shows each of them)";
 /// For an invalid command line.
 pub const LIST_COMMANDS: &str = "`linkvault --help` lists the commands";
 /// For an unknown fault of the sandbox.
@@ -112,6 +114,24 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         NextStep::DeleteMissing => "--delete deletes them",
         NextStep::RemoveExportedRows => {
             "to delete records, remove their rows from a folder that `linkvault export` wrote"
+        }
+        NextStep::FixAnnotatedRows(path) => {
+            return format!(
+                "the rows with mistakes are in {}; fix them there and import that file; nothing \
+                 was written to the account",
+                path.display()
+            )
+            .into();
+        }
+        NextStep::OmitColumnOptions => {
+            "leave out --map, --ignore-columns, --match-on and --annotate, which are for CSV files"
+        }
+        NextStep::NameColumns => {
+            "--map COLUMN=FIELD, --ignore-columns and --match-on take names of the file's first line"
+        }
+        NextStep::AnnotateOneFile => "name one CSV file, or leave out --annotate",
+        NextStep::AcceptSuspicious => {
+            "correct them, or pass --accept-suspicious to use them as they are"
         }
         NextStep::RunAgain => "run the same command again to continue",
         NextStep::RunAgainLater => "run the command again later",

@@ -9,6 +9,7 @@ mod answers;
 pub mod app;
 pub mod args;
 pub mod commands;
+pub mod csv_args;
 mod dispatch;
 pub mod error;
 pub mod exit;

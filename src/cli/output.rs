@@ -16,8 +16,9 @@ use super::global::{ColorChoice, GlobalArgs, ProgressChoice};
 use super::pager::{self, exceeds_screen};
 use super::question::Prompt;
 use super::table::TextTable;
-use super::{CliError, CliErrorKind};
+use super::{CliError, CliErrorKind, hints};
 use crate::escaped::{Escaped, EscapedJson, EscapedLines};
+use crate::ops::Details;
 
 /// Stderr, shared by messages, logs and progress bars. Hides the bars while it writes a line.
 #[derive(Clone)]
@@ -122,6 +123,7 @@ pub struct Output {
     stderr: ErrorStream,
     json: bool,
     quiet: bool,
+    verbose: bool,
     around: TerminalInfo,
     color: ColorChoice,
     progress: ProgressMode,
@@ -164,6 +166,7 @@ impl Output {
             stderr: ErrorStream { stream: Arc::new(Mutex::new(stderr)), bars },
             json: flags.json,
             quiet: flags.quiet,
+            verbose: flags.verbose > 0,
             around,
             color: flags.color,
             progress,
@@ -332,7 +335,7 @@ impl Output {
         let colored = self.colored(self.around.stderr_terminal);
         let mut text =
             format!("{} {}", Paint::Error.on("error:", colored), EscapedLines(&failure.message));
-        for detail in &failure.details {
+        for detail in self.shown_details(&failure.details) {
             text.push_str(&format!("\n  {}", Escaped(detail)));
         }
         if let Some(hint) = &failure.hint {
@@ -340,6 +343,14 @@ impl Output {
             text.push_str(&format!("\n{word} {}", EscapedLines(hint)));
         }
         self.tell(format_args!("{text}"));
+    }
+
+    /// The lines below a message: fewer ones in short, unless `-v` asks for all of them.
+    fn shown_details<'d>(&self, details: &'d Details) -> impl Iterator<Item = String> + use<'d> {
+        let is_brief = !self.verbose && !details.brief.is_empty() && details.brief != details.lines;
+        let lines = if is_brief { &details.brief } else { &details.lines };
+        let more = is_brief.then(|| hints::SHOW_ALL_DETAILS.to_owned());
+        lines.iter().cloned().chain(more)
     }
 
     /// The present question, so that a signal can end it.

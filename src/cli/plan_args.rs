@@ -9,7 +9,7 @@ use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::change::policy::{OnConflict, Policy};
 use crate::config::parse_duration;
 use crate::model::{CountOrPercent, Resource};
-use crate::ops::input::InputOptions;
+use crate::ops::input::{CsvOptions, InputOptions};
 
 /// The maximum age of a list when a write that depends on it is sent: a flag of every command that
 /// writes or estimates the cost of writes.
@@ -116,6 +116,7 @@ impl PolicyArgs {
         InputOptions {
             resource: self.resource,
             encoding: self.encoding,
+            csv: CsvOptions::default(),
             only: self.only.clone(),
             skip: self.skip.clone(),
             delete: self.delete,

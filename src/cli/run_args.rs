@@ -46,6 +46,7 @@ impl RunArgs {
             results: self.results.clone(),
             dry_run: self.dry_run,
             yes: self.yes,
+            accept_suspicious: false,
             encoding: None,
             interactive: self.interactive,
             max_staleness: self.staleness.max_staleness,

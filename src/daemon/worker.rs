@@ -122,7 +122,7 @@ impl Worker for DaemonWorker {
     fn scheduled_accounts(&self) -> Result<Vec<ScheduledAccount>, Vec<String>> {
         self.load().map_err(|failure| {
             let mut lines = vec![failure.message];
-            lines.extend(failure.details);
+            lines.extend(failure.details.lines);
             lines
         })
     }

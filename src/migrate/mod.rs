@@ -70,7 +70,7 @@ pub fn map(
     let mut mapper = RecordMapper {
         memory,
         options,
-        source: SourceLocation { file: from.name.to_owned(), line: None },
+        source: SourceLocation::named(from.name),
         out: MappedRecords::default(),
         excluded: HashSet::new(),
         used: OptionUsage::default(),
@@ -320,7 +320,8 @@ impl RecordMapper<'_> {
 
     fn add_desired(&mut self, known: KnownRecord<'_>, channel: Option<RecordRef>, id: i64) {
         let (fields, source) = (known.fields, Some(self.source.clone()));
-        let record = DesiredRecord { id: Some(id), channel, fields, source };
+        let record =
+            DesiredRecord { id: Some(id), channel, fields, source, ..DesiredRecord::default() };
         self.out.desired.resources.entry(known.resource).or_default().records.push(record);
     }
 }

@@ -13,7 +13,7 @@ use super::confirm_plan::{PlanConfirmation, confirm_plan, guard_or_ask};
 use super::error_sources::{apply_error, without_skip};
 use super::input::{self, DesiredInput, InputOptions};
 use super::observation::Observation;
-use super::plan::{kept_records, make_plan, needed_resources};
+use super::plan::{kept_records, make_plan, needed_resources, warn_of_left_out};
 use super::rejected_rows::{self, RunInput};
 use super::run_results::{RunOutcome, write_results};
 use super::write_session::WriteSession;
@@ -75,6 +75,8 @@ pub struct RunOptions {
     pub dry_run: bool,
     /// Do not ask for confirmation.
     pub yes: bool,
+    /// Do not ask whether values that are probably mistakes are meant.
+    pub accept_suspicious: bool,
     /// The encoding of the input files that the user named, for the file of rejected rows.
     pub encoding: Option<TextEncoding>,
     /// Ask about each step.
@@ -175,6 +177,7 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
         ApplyInput::PlanOrState(texts) => {
             let name = input_name(&texts);
             if let Some(saved) = read_saved_plan(&texts)? {
+                options.csv.require_none(&name, "a saved plan")?;
                 if password.is_some() {
                     let message = "cannot set a password together with a saved plan";
                     return Err(
@@ -188,6 +191,10 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
             (options.read(env, &limits, &texts, account)?, name)
         }
     };
+    if !wanted.are_values_meant(env, run.accept_suspicious || run.dry_run)? {
+        env.note("nothing was written");
+        return Ok(ApplyReport::Declined);
+    }
     let secrets = StepSecrets { password };
     let request = RunRequest { secrets, ..RunRequest::new(command, &input_name) };
     let mut session = open()?;
@@ -234,6 +241,7 @@ pub(super) fn run_input(
         apply::step_request::set_password(&mut plan, observation.account_id);
         plan.cost = observation.cost(&plan);
     }
+    warn_of_left_out(session.env, &plan);
     let kept = kept_records(wanted, &observation, policy);
     run_plan(session, request, (plan, kept), observation, policy, run)
 }

@@ -3,11 +3,12 @@
 use super::Env;
 use super::state_ref;
 use super::{NextStep, OpError, OpErrorKind};
-use crate::change::csv_files::CsvKind;
+use crate::change::csv_files::{CsvKind, CsvProblems};
 use crate::change::desired::{DesiredState, SourceLocation};
 use crate::change::export::ExportContent;
 use crate::change::plan::UnsupportedChange;
 use crate::config::AccountConfig;
+use crate::format;
 use crate::model::State;
 use crate::vault::AccountIdentity;
 
@@ -28,6 +29,8 @@ pub struct DesiredInput {
     pub notes: Vec<String>,
     /// Remarks on the encodings that were found from the bytes of files.
     pub encodings: Vec<String>,
+    /// Values of CSV files that are probably mistakes.
+    pub suspicious: CsvProblems,
     /// The complete records, if the input is a state and not CSV files.
     pub state: Option<State>,
     /// The tables that were not edited since they were exported.
@@ -63,6 +66,27 @@ impl DesiredInput {
         let hint = env.events().hint(&NextStep::ChooseEncoding);
         let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         self.encodings.iter().for_each(|note| env.note(format_args!("{note}{hint}")));
+    }
+
+    /// Warns of values that are probably mistakes.
+    pub fn warn_of_suspicious(&self, env: &Env) {
+        self.suspicious.grouped_lines().iter().for_each(|line| env.warn(line));
+    }
+
+    /// Asks whether values that are probably mistakes are meant; with `accept`, only warns of them.
+    ///
+    /// # Errors
+    /// If there are such values and the question cannot be asked.
+    pub fn are_values_meant(&self, env: &Env, accept: bool) -> Result<bool, OpError> {
+        if accept || self.suspicious.is_empty() {
+            self.warn_of_suspicious(env);
+            return Ok(true);
+        }
+        let text = match self.suspicious.count() {
+            1 => "Use this suspicious value as it is?".to_owned(),
+            many => format!("Use these {} suspicious values as they are?", format::count(many)),
+        };
+        env.events().accept_suspicious(&text, &(&self.suspicious).into())
     }
 
     /// Looks up the identity of the account to which the ids belong, if only its name is known.

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::account_session::SessionLimits;
-use super::input::{self, DesiredInput, FileOptions, scope};
+use super::input::{self, CsvOptions, DesiredInput, FileOptions, scope};
 use super::state_ref::{LoadedState, StateRef};
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::change::desired::{DesiredRecord, RecordRef};
 use crate::change::diff::{self, ChangeKind, StateDiff};
 use crate::change::overlay;
+use crate::change::plan::PlanProblems;
 use crate::config::AccountConfig;
 use crate::model::{Resource, State};
 use crate::vault::reference::Reference;
@@ -30,6 +31,8 @@ pub struct DiffRequest<'a> {
     pub resource: Option<CsvKind>,
     /// The encoding of CSV files; the one that their bytes show if `None`.
     pub encoding: Option<TextEncoding>,
+    /// How the columns of CSV files are read.
+    pub csv: CsvOptions,
     /// Limits on requests, time and the wait for the lock, to read a live account.
     pub limits: SessionLimits,
 }
@@ -155,9 +158,12 @@ fn sides(env: &Env, request: &DiffRequest<'_>, which: &[Resource]) -> Result<Sid
         let message = "cannot read a state as one resource: no CSV file is named";
         return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::OmitResource));
     }
+    if let (Named::State(_), Named::State(target)) = (&from, &to) {
+        request.csv.require_none(&target.account.name, "not a CSV file")?;
+    }
     let load = |target: &StateRef, which: &[Resource]| target.load(env, &request.limits, which);
     let (resource, encoding) = (request.resource, request.encoding);
-    let how = FileOptions { resource, encoding, which: which.to_vec() };
+    let how = FileOptions { resource, encoding, which: which.to_vec(), csv: request.csv.clone() };
     let files = |path: &Path, account: Option<&AccountConfig>| {
         input::read_files(&[path.to_owned()], &how, account)
     };
@@ -169,21 +175,21 @@ fn sides(env: &Env, request: &DiffRequest<'_>, which: &[Resource]) -> Result<Sid
         (Named::State(from), Named::Files(path)) => {
             let read = files(&path, Some(&from.account))?;
             let before = Side::from_state(load(&from, &resources_of(&read))?)?;
-            let after = Side::from_files(env, read, &before.state, ChangeKind::Added);
+            let after = Side::from_files(env, read, &before.state, ChangeKind::Added)?;
             Sides { before, after }
         }
         (Named::Files(path), Named::State(to)) => {
             let read = files(&path, Some(&to.account))?;
             let after = Side::from_state(load(&to, &resources_of(&read))?)?;
-            let before = Side::from_files(env, read, &after.state, ChangeKind::Removed);
+            let before = Side::from_files(env, read, &after.state, ChangeKind::Removed)?;
             Sides { before, after }
         }
         (Named::Files(from), Named::Files(to)) => {
             let read = |path: &Path| files(path, input::exporting_account(env, path)?.as_ref());
             let (from, to) = (read(&from)?, read(&to)?);
             let under = from.state.clone().unwrap_or_default();
-            let after = Side::from_files(env, to, &under, ChangeKind::Added);
-            let before = Side::from_files(env, from, &after.state, ChangeKind::Removed);
+            let after = Side::from_files(env, to, &under, ChangeKind::Added)?;
+            let before = Side::from_files(env, from, &after.state, ChangeKind::Removed)?;
             Sides { before, after }
         }
     })
@@ -217,8 +223,17 @@ impl Side {
     }
 
     /// A side from files: their fields laid over the other side.
-    fn from_files(env: &Env, read: DesiredInput, other: &State, kind: ChangeKind) -> Self {
+    ///
+    /// # Errors
+    /// If a row has an old name that is the name of no record of the other side, or of several.
+    fn from_files(
+        env: &Env,
+        read: DesiredInput,
+        other: &State,
+        kind: ChangeKind,
+    ) -> Result<Self, OpError> {
         read.send_notes(env);
+        read.warn_of_suspicious(env);
         for (resource, fields) in input::unlisted_fields(&read.desired) {
             let fields = fields.join(", ");
             env.note(format_args!("not compared: {fields} of {resource}; no list shows them"));
@@ -227,10 +242,14 @@ impl Side {
             Some(state) => (state, Vec::new()),
             None => {
                 let laid = overlay::overlay(&read.desired, other, read.base.as_ref());
+                if !laid.unmatched.is_empty() {
+                    return Err(OpError::from(&PlanProblems::unmatched(&laid.unmatched)));
+                }
                 let new = laid.new.into_iter().map(|(resource, row)| (resource, row.clone()));
                 (laid.state, new.collect())
             }
         };
-        Self { name: read.name, state, lacking: Vec::new(), stale: read.warnings, new, kind }
+        let (name, stale) = (read.name, read.warnings);
+        Ok(Self { name, state, lacking: Vec::new(), stale, new, kind })
     }
 }

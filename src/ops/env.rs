@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
 
-use super::{NextStep, OpError, OpErrorKind};
+use super::{Details, NextStep, OpError, OpErrorKind};
 use crate::api::http::{ApiKey, Transport};
 use crate::api::redact::{Redactor, STRONG_SECRET_LENGTH};
 use crate::change::guards::GuardRefusal;
@@ -90,6 +90,16 @@ pub trait Events: Send + Sync {
     /// As [`Self::confirm`].
     fn exceed_limit(&self, _refusal: &GuardRefusal) -> Result<bool, OpError> {
         Ok(false)
+    }
+
+    /// Asks whether `values`, which are probably mistakes, are meant. By default refuses to answer.
+    ///
+    /// # Errors
+    /// As [`Self::confirm`].
+    fn accept_suspicious(&self, question: &str, values: &Details) -> Result<bool, OpError> {
+        let message = format!("cannot ask \"{question}\", so nothing was written");
+        let failure = OpError::new(OpErrorKind::Usage, message).details(values.clone());
+        Err(failure.next(NextStep::AcceptSuspicious))
     }
 
     /// The text of a next step, to be recorded with a failure; `None` if this receiver has no

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display};
 
 use super::NextStep;
+use crate::change::csv_files::CsvProblems;
 use crate::config::{
     AccountError, AddAccountError, ConfigError, HomeError, KeySourceCause, KeySourceError,
 };
@@ -43,6 +44,28 @@ named! {
     }
 }
 
+/// The lines below a message.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
+    /// All lines.
+    pub lines: Vec<String>,
+    /// Fewer lines that say the same in short, for people who do not ask for details; empty if
+    /// there are none.
+    pub brief: Vec<String>,
+}
+
+impl<T: IntoIterator<Item = String>> From<T> for Details {
+    fn from(lines: T) -> Self {
+        Self { lines: lines.into_iter().collect(), brief: Vec::new() }
+    }
+}
+
+impl From<&CsvProblems> for Details {
+    fn from(problems: &CsvProblems) -> Self {
+        Self { lines: problems.lines(), brief: problems.grouped_lines() }
+    }
+}
+
 /// Why an operation failed.
 ///
 /// Every operation can fail because its vault cannot be read or written. An `# Errors` section
@@ -54,7 +77,7 @@ pub struct OpError {
     /// One sentence without a full stop.
     pub message: String,
     /// Further lines if one is not enough.
-    pub details: Vec<String>,
+    pub details: Details,
     /// What the user can do next.
     pub next: Option<Box<NextStep>>,
 }
@@ -62,7 +85,7 @@ pub struct OpError {
 impl OpError {
     /// An error without details and without a next step.
     pub fn new(kind: OpErrorKind, message: impl Display) -> Self {
-        Self { kind, message: message.to_string(), details: Vec::new(), next: None }
+        Self { kind, message: message.to_string(), details: Details::default(), next: None }
     }
 
     /// The same failure, with what the user can do next.
@@ -73,8 +96,8 @@ impl OpError {
 
     /// The same failure, with further lines.
     #[must_use]
-    pub fn details(self, details: impl IntoIterator<Item = String>) -> Self {
-        Self { details: details.into_iter().collect(), ..self }
+    pub fn details(self, details: impl Into<Details>) -> Self {
+        Self { details: details.into(), ..self }
     }
 }
 

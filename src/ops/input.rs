@@ -15,7 +15,7 @@ use crate::model::Resource;
 use crate::vault::reference::{QualifiedReference, Reference, is_number};
 
 pub use super::desired_input::{DesiredInput, InputOwner};
-pub use super::input_files::{FileOptions, bytes, exporting_account, read_files};
+pub use super::input_files::{CsvOptions, FileOptions, bytes, exporting_account, read_files};
 
 /// Which part of the input to use as the desired state.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +24,8 @@ pub struct InputOptions {
     pub resource: Option<CsvKind>,
     /// The encoding of CSV files; the one that their bytes show if `None`.
     pub encoding: Option<TextEncoding>,
+    /// How the columns of CSV files are read.
+    pub csv: CsvOptions,
     /// Only these resources; all if empty.
     pub only: Vec<Resource>,
     /// Not these resources.
@@ -53,6 +55,7 @@ impl InputOptions {
                 Some(path) => paths.push(path),
                 None if texts.len() == 1 => {
                     let read = state(env, bounds, text, account, &how.which)?;
+                    self.csv.require_none(&read.name, "not a CSV file")?;
                     return self.checked(env, read);
                 }
                 None => {
@@ -83,7 +86,8 @@ impl InputOptions {
         // The account's own record is changed only if it is named explicitly.
         let named = self.resource == Some(CsvKind::Resource(Resource::Account));
         which.retain(|it| *it != Resource::Account || named);
-        Ok(FileOptions { resource: self.resource, encoding: self.encoding, which })
+        let (resource, encoding, csv) = (self.resource, self.encoding, self.csv.clone());
+        Ok(FileOptions { resource, encoding, which, csv })
     }
 
     fn checked(&self, env: &Env, mut read: DesiredInput) -> Result<DesiredInput, OpError> {

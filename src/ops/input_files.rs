@@ -6,15 +6,17 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::desired_input::{DesiredInput, InputOwner, UntouchedTable};
+use super::error_sources::cannot_write;
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::apply::deleted_since;
 use crate::change::csv_files::{
-    self, CsvKind, CsvProblems, CsvRecords, ExportContext, RowSource, TextEncoding,
+    self, ColumnOptions, CsvKind, CsvProblems, CsvRecords, ExportContext, RowSource, TextEncoding,
+    annotated, header_names,
 };
 use crate::change::desired::{DesiredState, RecordIds};
 use crate::change::export::{self, ExportContent, MANIFEST, Manifest};
 use crate::config::AccountConfig;
-use crate::files::open_named;
+use crate::files::{Durability, open_named, replace};
 use crate::format;
 use crate::model::{Resource, State};
 use crate::suggest::suggest;
@@ -29,6 +31,65 @@ pub struct FileOptions {
     pub encoding: Option<TextEncoding>,
     /// The resources to read from folders and exports.
     pub which: Vec<Resource>,
+    /// How the columns of CSV files are read.
+    pub csv: CsvOptions,
+}
+
+/// How the columns of CSV files are read, and what becomes of rows with mistakes.
+#[derive(Debug, Clone, Default)]
+pub struct CsvOptions {
+    /// Which columns are read under other names.
+    pub columns: ColumnOptions,
+    /// The file for the rows with mistakes, and the reasons.
+    pub annotate: Option<PathBuf>,
+}
+
+impl CsvOptions {
+    /// Refuses these options for an input that has no columns.
+    ///
+    /// # Errors
+    /// If there are options.
+    pub fn require_none(&self, name: &str, what: &str) -> Result<(), OpError> {
+        if self.columns.is_empty() && self.annotate.is_none() {
+            return Ok(());
+        }
+        let message = format!("cannot read columns of {name}: it is {what}");
+        Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::OmitColumnOptions))
+    }
+
+    /// Checks that the options fit the tables.
+    fn check(&self, tables: &[InputTable], encoding: Option<TextEncoding>) -> Result<(), OpError> {
+        if let Some(to) = &self.annotate {
+            if tables.len() != 1 {
+                let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
+                let (count, names) = (tables.len(), format::list(&names, MOST_NAMED));
+                let message = format!("cannot annotate {count} files in one copy: {names}");
+                return Err(
+                    OpError::new(OpErrorKind::Usage, message).next(NextStep::AnnotateOneFile)
+                );
+            }
+            let path = |path: &Path| path.canonicalize().ok();
+            let to_path = path(to);
+            if to_path.is_some() && tables.iter().any(|it| path(Path::new(&it.name)) == to_path) {
+                let message = format!("cannot write to {}: it is an input file", to.display());
+                return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameOtherFile));
+            }
+        }
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        let mut headers = Vec::new();
+        for InputTable { kind, bytes, .. } in tables {
+            // A file that cannot be decoded is a mistake that is reported later.
+            let Ok(source) = RowSource::of_csv(bytes, encoding) else { return Ok(()) };
+            headers.push((*kind, header_names(&source)));
+        }
+        self.columns.check(&headers).map_err(|error| {
+            let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
+            let message = format!("{}: {error}", format::list(&names, MOST_NAMED));
+            OpError::new(OpErrorKind::Usage, message).next(NextStep::NameColumns)
+        })
+    }
 }
 
 /// The account from which a folder was exported, if it is configured.
@@ -93,6 +154,27 @@ struct InputTable {
     bytes: Vec<u8>,
     /// Whether it is unedited since its export.
     untouched: bool,
+}
+
+impl InputTable {
+    /// Writes the rows with mistakes and the reasons to the file `to`. `None` if no row has a
+    /// mistake.
+    fn annotate(
+        &self,
+        problems: &CsvProblems,
+        encoding: Option<TextEncoding>,
+        to: &Path,
+    ) -> Result<Option<PathBuf>, OpError> {
+        let rows = RowSource::of_csv(&self.bytes, encoding)
+            .ok()
+            .and_then(|source| annotated(&source, problems.reasons(&self.name)?));
+        let Some(rows) = rows else { return Ok(None) };
+        replace(to, &rows, Durability::Unsynced).map_err(|error| {
+            let failure = cannot_write(to, &error);
+            OpError { details: problems.into(), ..failure }
+        })?;
+        Ok(Some(to.to_owned()))
+    }
 }
 
 /// Reads files as one input.
@@ -275,13 +357,17 @@ impl FileReader<'_> {
     /// Reads the rows of all tables.
     fn finish(self) -> Result<DesiredInput, OpError> {
         let Self { how, mut read, tables, whole, .. } = self;
-        let (mut problems, mut warnings) = (CsvProblems::default(), CsvProblems::default());
+        if tables.is_empty() {
+            how.csv.require_none(&read.name, "not a CSV file")?;
+        }
+        how.csv.check(&tables, how.encoding)?;
+        let mut problems = CsvProblems::default();
         let mut next = NextStep::FixInput;
-        for InputTable { name, kind, bytes, untouched } in tables {
-            let source = match RowSource::of_csv(&bytes, how.encoding) {
+        for InputTable { name, kind, bytes, untouched } in &tables {
+            let source = match RowSource::of_csv(bytes, how.encoding) {
                 Ok(source) => source,
                 Err(problem) => {
-                    problems.append(problem.of_file(&name));
+                    problems.append(problem.of_file(name));
                     next = NextStep::FixEncoding;
                     continue;
                 }
@@ -289,11 +375,15 @@ impl FileReader<'_> {
             if let Some(encoding) = source.found_encoding().filter(|_| how.encoding.is_none()) {
                 read.encodings.push(format!("{name}: read as {encoding}"));
             }
-            let known = ExportContext { base: read.base.as_ref(), untouched };
-            match csv_files::read_rows(kind, &name, &source, known) {
+            let known = ExportContext {
+                base: read.base.as_ref(),
+                untouched: *untouched,
+                columns: Some(&how.csv.columns),
+            };
+            match csv_files::read_rows(*kind, name, &source, known) {
                 Err(wrong) => problems.append(wrong),
                 Ok(input) => {
-                    warnings.append(input.warnings);
+                    read.suspicious.append(input.suspicious);
                     read.notes.extend(input.notes);
                     match input.records {
                         CsvRecords::Links(mut links) => {
@@ -314,10 +404,13 @@ impl FileReader<'_> {
                 1 => format!("{} has a mistake", read.name),
                 many => format!("{} has {many} mistakes", read.name),
             };
-            let lines = problems.lines();
-            return Err(OpError::new(OpErrorKind::Failed, message).details(lines).next(next));
+            let failure = OpError::new(OpErrorKind::Failed, message).details(&problems);
+            let annotated = match (&how.csv.annotate, tables.as_slice()) {
+                (Some(to), [table]) => table.annotate(&problems, how.encoding, to)?,
+                _ => None,
+            };
+            return Err(failure.next(annotated.map_or(next, NextStep::FixAnnotatedRows)));
         }
-        read.warnings.extend(warnings.lines());
         Ok(read)
     }
 }

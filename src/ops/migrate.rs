@@ -261,7 +261,7 @@ fn apply_step(
 fn options(request: &MigrateRequest<'_>) -> Result<MigrateOptions, OpError> {
     let links = match &request.links {
         Some(file) => csv_files::pairs(&file.display().to_string(), &input::bytes(file)?)
-            .map_err(csv_error)?,
+            .map_err(|it| csv_error(&it))?,
         None => BTreeMap::new(),
     };
     let codes = match &request.qr_data {
@@ -269,9 +269,9 @@ fn options(request: &MigrateRequest<'_>) -> Result<MigrateOptions, OpError> {
             let (name, bytes) = (file.display().to_string(), input::bytes(file)?);
             let kind = CsvKind::Resource(Resource::QrCodes);
             let read = csv_files::read(kind, &name, &bytes, ExportContext::default())
-                .map_err(csv_error)?;
+                .map_err(|it| csv_error(&it))?;
             let CsvRecords::Of(_, records) = read.records else {
-                return Err(csv_error(read.warnings));
+                return Err(csv_error(&read.suspicious));
             };
             let lost = records.iter().find(|row| row.id.is_none());
             if let Some(source) = lost.and_then(|row| row.source.as_ref()) {
@@ -302,9 +302,9 @@ fn require_writable(file: &Path) -> Result<(), OpError> {
     Err(cannot_write(file, &why.into()).next(NextStep::NameOtherFile))
 }
 
-fn csv_error(problems: CsvProblems) -> OpError {
+fn csv_error(problems: &CsvProblems) -> OpError {
     OpError::new(OpErrorKind::Failed, "a file has mistakes")
-        .details(problems.lines())
+        .details(problems)
         .next(NextStep::FixInput)
 }
 

@@ -41,5 +41,5 @@ pub mod vault_summary;
 pub mod write_session;
 
 pub use env::{Env, Events, NoEvents, PlanAnswer, PlanQuestion};
-pub use error::{OpError, OpErrorKind};
+pub use error::{Details, OpError, OpErrorKind};
 pub use next_step::NextStep;

@@ -1,5 +1,7 @@
 //! What a user can do about a failure, as data. The texts are in `cli/hints.rs`.
 
+use std::path::PathBuf;
+
 use crate::api::error::ApiErrorKind;
 use crate::apply::ApplyError;
 use crate::crawl::CrawlError;
@@ -92,6 +94,16 @@ pub enum NextStep {
     UseExportedJson,
     /// Save the file in another encoding, or name its encoding.
     FixEncoding,
+    /// Leave out the options for columns, because the input has none.
+    OmitColumnOptions,
+    /// Name columns of the input file.
+    NameColumns,
+    /// Name one input file, so that its rows with mistakes can be written.
+    AnnotateOneFile,
+    /// Fix the rows in this file, and import it.
+    FixAnnotatedRows(PathBuf),
+    /// Correct the suspicious values, or accept them with `--accept-suspicious`.
+    AcceptSuspicious,
     /// Name the encoding of a file, if the one that was found is wrong.
     ChooseEncoding,
     /// Name the files of a folder after resources.

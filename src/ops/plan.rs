@@ -63,11 +63,13 @@ pub fn plan_changes(env: &Env, request: &PlanRequest<'_>) -> Result<PlanReport, 
     let (account, policy) = (request.account, &request.policy);
     env.catch_interrupts();
     let wanted = request.options.read(env, &request.limits, request.input, account)?;
+    wanted.warn_of_suspicious(env);
     let which = needed_resources(&wanted.desired, policy);
     let mut observation = observe_account(env, account, &request.limits, &which)?;
     observation.max_staleness = max_staleness(request.max_staleness, account);
     wanted.require_account(account, &observation.service, observation.account_id)?;
     let plan = make_plan(&wanted.desired, wanted.base.as_ref(), &observation, policy)?;
+    warn_of_left_out(env, &plan);
     if let Some(file) = &request.save {
         save(env, account, &plan, &observation, file)?;
     }
@@ -111,6 +113,11 @@ pub fn make_plan(
     plan.cost = observation.cost(&plan);
     log(&plan);
     Ok(plan)
+}
+
+/// Warns of cells that the API cannot set.
+pub fn warn_of_left_out(env: &Env, plan: &Plan) {
+    plan.left_out.grouped_lines().iter().for_each(|line| env.warn(line));
 }
 
 /// Logs each match and each step, for `-v`.

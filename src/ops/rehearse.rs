@@ -87,9 +87,13 @@ pub fn rehearse(env: &Env, request: RehearseRequest<'_>) -> Result<RehearsalRepo
     }
     let mut session = open()?;
     let end = match saved {
-        Some(saved) => run_saved_plan(&mut session, &name, saved, policy, &run)?,
+        Some(saved) => {
+            options.csv.require_none(&name, "a saved plan")?;
+            run_saved_plan(&mut session, &name, saved, policy, &run)?
+        }
         None => {
             let wanted = options.read(env, limits, input, account)?;
+            wanted.warn_of_suspicious(env);
             let request = RunRequest::new(RunCommand::Rehearse, &name);
             run_input(&mut session, request, &wanted, policy, &run)?
         }

@@ -113,7 +113,7 @@ pub fn rows(refused: &[(PlanStep, String)], unsupported: &[UnsupportedChange]) -
     let steps = refused.iter().map(|(step, why)| (&step.source, why));
     let others = unsupported.iter().map(|it| (&it.source, &it.reason));
     for (source, why) in steps.chain(others) {
-        if let Some(SourceLocation { file, line: Some(line) }) = source {
+        if let Some(SourceLocation { file, line: Some(line), .. }) = source {
             let problems = all.entry(file.clone()).or_default();
             let text = problems.entry(*line).or_default();
             if !text.is_empty() {

@@ -52,7 +52,7 @@ fn a_plan_file_cannot_make_linkvault_read_another_file() {
         resource: Resource::Campaigns,
         key: "x".to_owned(),
         reason: "y".to_owned(),
-        source: Some(SourceLocation { file: "secret.txt".to_owned(), line: Some(2) }),
+        source: Some(SourceLocation { file: "secret.txt".to_owned(), line: Some(2), row: None }),
     });
     let whose = (saved.account.as_str(), saved.service.as_str(), saved.account_id);
     let rate = RequestRate { limit: saved.limit, reserve: saved.reserve };

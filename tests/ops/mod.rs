@@ -6,6 +6,7 @@ mod diff_files;
 mod export;
 mod full_disk;
 mod import;
+mod import_cells;
 mod import_files;
 mod killed_backup;
 mod killed_migration;

@@ -54,9 +54,8 @@ fn plan_for(state: &State, delete: usize, assign: usize) -> Plan {
             BTreeMap::from([(name, FieldValue::Text(format!("Ours {}", key.id()).into()))]);
         campaigns.records.push(DesiredRecord {
             id: Some(key.id()),
-            channel: None,
             fields,
-            source: None,
+            ..DesiredRecord::default()
         });
     }
     let channels: Vec<_> =
@@ -69,7 +68,12 @@ fn plan_for(state: &State, delete: usize, assign: usize) -> Plan {
     for channel in channels.iter().skip(delete).take(assign) {
         let fields = BTreeMap::from([(1, FieldValue::Text("links".into()))]);
         let channel = Some(RecordRef::Id(*channel));
-        items.records.push(DesiredRecord { id: Some(3_000_000), channel, fields, source: None });
+        items.records.push(DesiredRecord {
+            id: Some(3_000_000),
+            channel,
+            fields,
+            ..DesiredRecord::default()
+        });
     }
     let all = CountOrPercent::Percent(100.0);
     let policy = Policy { delete: true, max_delete: all, max_update: all, ..Policy::default() };

@@ -451,7 +451,7 @@ impl EditedFiles {
                 }
             }
             writer.finish().unwrap();
-            let known = ExportContext { base, untouched: false };
+            let known = ExportContext { base, ..ExportContext::default() };
             let name = format!("{resource}.csv");
             let sheet = read(CsvKind::Resource(*resource), &name, &file, known)
                 .unwrap_or_else(|error| panic!("{error:?}\n{}", String::from_utf8_lossy(&file)));

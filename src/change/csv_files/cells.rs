@@ -49,6 +49,8 @@ impl Cell<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row<'a> {
     pub line: u64,
+    /// The number that spreadsheets show for the row: line breaks within cells do not count.
+    pub number: u64,
     /// The first cells, at most [`Rows::max_cells`].
     pub cells: Vec<Cell<'a>>,
     /// Number of all cells.
@@ -68,6 +70,8 @@ pub(crate) struct TextRows<'a> {
     text: &'a str,
     at: usize,
     line: u64,
+    /// The lines before that spreadsheets do not number.
+    unnumbered: u64,
     pub separator: u8,
     /// The most cells of a row that are stored.
     pub max_cells: usize,
@@ -76,13 +80,14 @@ pub(crate) struct TextRows<'a> {
 impl<'a> TextRows<'a> {
     pub fn new(text: &'a str) -> Self {
         let bytes = text.as_bytes();
-        let mut rows =
-            Self { text, at: 0, line: 1, separator: separator(bytes), max_cells: MAX_COLUMNS };
+        let separator = separator(bytes);
+        let max_cells = MAX_COLUMNS;
+        let mut rows = Self { text, at: 0, line: 1, unnumbered: 0, separator, max_cells };
         // A first line such as `sep=;` names the separator for spreadsheets.
         if let [b's', b'e', b'p', b'=', separator @ (b',' | b';' | b'\t'), b'\r' | b'\n', ..] =
             bytes
         {
-            (rows.separator, rows.at) = (*separator, 5);
+            (rows.separator, rows.at, rows.unnumbered) = (*separator, 5, 1);
             rows.line_end();
         }
         rows
@@ -161,7 +166,8 @@ impl<'a> Iterator for TextRows<'a> {
             if self.at >= self.text.len() {
                 return None;
             }
-            let mut row = Row { line: self.line, cells: Vec::new(), count: 0 };
+            let (line, number) = (self.line, self.line - self.unnumbered);
+            let mut row = Row { line, number, cells: Vec::new(), count: 0 };
             loop {
                 let cell = self.cell();
                 row.count += 1;
@@ -173,6 +179,7 @@ impl<'a> Iterator for TextRows<'a> {
                 }
                 self.at += 1;
             }
+            self.unnumbered += self.line - line;
             if !row.is_blank() {
                 return Some(row);
             }
@@ -251,6 +258,17 @@ mod tests {
             let text = format!("a{end}{end}\"b{end}\"{end}c");
             let lines: Vec<_> = parse(&text).into_iter().map(|(line, _)| line).collect();
             assert_eq!(lines, [1, 3, 5], "{end:?}");
+        }
+    }
+
+    #[test]
+    fn rows_are_numbered_as_spreadsheets_do() {
+        for (text, numbers) in [
+            ("a\n\"b\nb\nb\",c\n\n,\nd", vec![(1, 1), (2, 2), (7, 5)]),
+            ("sep=;\na\n\"b\nb\"\nc", vec![(2, 1), (3, 2), (5, 3)]),
+        ] {
+            let rows = TextRows::new(text).map(|row| (row.line, row.number));
+            assert_eq!(rows.collect::<Vec<_>>(), numbers, "{text:?}");
         }
     }
 

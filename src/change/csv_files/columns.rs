@@ -1,17 +1,23 @@
-//! Parses the header of a file.
+//! Parses the header of a file, and the options by which its columns are read under other names.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use crate::change::csv_files::cells::{Cell, Row};
+use crate::change::csv_files::source::RowSource;
 use crate::change::csv_files::{CsvKind, PROBLEM, SECRET};
+use crate::escaped::Escaped;
 use crate::format::truncate;
-use crate::suggest::suggest;
+use crate::model::Verb;
+use crate::suggest::{did_you_mean, suggest};
 
 /// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Column {
     /// A field, by its index in the table's row; 0 or 1 in `campaign_links.csv`.
     Field(usize),
+    /// The name that a record has had so far, by which it is found.
+    OldName,
     /// Not read, such as the reasons in rejected rows.
     Ignored,
     /// A column without a name, which must be empty.
@@ -28,6 +34,119 @@ pub(crate) struct CsvHeader {
 /// A problem of a header cell: line, name and message.
 pub(crate) type HeaderProblem = (u64, String, String);
 
+/// Which columns are read under other names, and which are not read. Names are compared without
+/// case, spaces, `_` and `-`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ColumnOptions {
+    /// Names of columns, each with the name under which it is read.
+    pub maps: Vec<(String, String)>,
+    /// Columns that are not read.
+    pub ignored: Vec<String>,
+    /// The column with the name that a record has had so far, by which it is found.
+    pub match_on: Option<String>,
+}
+
+/// Why [`ColumnOptions`] do not fit files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnOptionError {
+    /// No file has a column with this name.
+    NoColumn {
+        /// The name in the options.
+        name: String,
+        /// The most similar name in the files.
+        nearest: Option<String>,
+    },
+    /// A column is read as one that the file's kind does not have.
+    UnknownField {
+        /// The kind of the file.
+        kind: CsvKind,
+        /// The name in the options.
+        name: String,
+    },
+    /// The API cannot rename records of this kind.
+    CannotRename(CsvKind),
+}
+
+impl fmt::Display for ColumnOptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoColumn { name, nearest } => {
+                write!(f, "no column is called `{}`", Escaped(excerpt(name)))?;
+                match nearest {
+                    Some(near) => write!(f, "; did you mean `{}`?", Escaped(excerpt(near))),
+                    None => Ok(()),
+                }
+            }
+            Self::UnknownField { kind, name } => {
+                let near = did_you_mean(name, kind.columns());
+                let name = Escaped(excerpt(name)).to_string();
+                write!(f, "{kind} has no column `{name}`")?;
+                if !near.is_empty() {
+                    return f.write_str(&near);
+                }
+                write!(f, "; its columns are {}", kind.columns().collect::<Vec<_>>().join(", "))
+            }
+            Self::CannotRename(kind) => write!(f, "the API cannot rename records of {kind}"),
+        }
+    }
+}
+
+impl std::error::Error for ColumnOptionError {}
+
+impl ColumnOptions {
+    /// Whether there are no options.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Checks that each option fits a column of a file.
+    ///
+    /// # Errors
+    /// The first option that fits none.
+    pub fn check(&self, files: &[(CsvKind, Vec<String>)]) -> Result<(), ColumnOptionError> {
+        let with = |name: &str| -> Vec<CsvKind> {
+            let has = |names: &[String]| names.iter().any(|it| same_name(it, name));
+            files.iter().filter(|(_, names)| has(names)).map(|(kind, _)| *kind).collect()
+        };
+        let sources = self.maps.iter().map(|(from, _)| from);
+        for name in sources.chain(&self.ignored).chain(&self.match_on) {
+            if with(name).is_empty() {
+                let names = files.iter().flat_map(|(_, names)| names).map(String::as_str);
+                let nearest = suggest(name, names).map(str::to_owned);
+                return Err(ColumnOptionError::NoColumn { name: name.clone(), nearest });
+            }
+        }
+        for (from, to) in &self.maps {
+            let kinds = with(from);
+            let fits = kinds.iter().any(|kind| known(*kind, to).is_some());
+            if let Some(kind) = kinds.first().copied().filter(|_| !fits) {
+                return Err(ColumnOptionError::UnknownField { kind, name: to.clone() });
+            }
+        }
+        let kinds = self.match_on.as_ref().map(|name| with(name)).unwrap_or_default();
+        if let Some(kind) = kinds.first().filter(|_| !kinds.iter().any(|kind| can_rename(*kind))) {
+            return Err(ColumnOptionError::CannotRename(*kind));
+        }
+        Ok(())
+    }
+}
+
+/// The names in the header of an input; empty if it has none that can be read.
+#[must_use]
+pub fn header_names(source: &RowSource<'_>) -> Vec<String> {
+    let header = source.rows().next();
+    let cells = header.iter().flat_map(|row| &row.cells);
+    cells.filter_map(|cell| Some(cell.text().ok()?.trim().to_owned())).collect()
+}
+
+/// The columns of a file, and remarks and problems about them.
+pub(crate) struct ParsedHeader {
+    pub columns: Vec<CsvHeader>,
+    pub notes: Vec<String>,
+    pub wrong: Vec<HeaderProblem>,
+}
+
 /// Parses the header of a file. Returns its columns and all problems. An unknown column is ignored,
 /// so that the rows can be checked too.
 ///
@@ -36,21 +155,30 @@ pub(crate) type HeaderProblem = (u64, String, String);
 pub(crate) fn header(
     kind: CsvKind,
     row: &Row<'_>,
-) -> Result<(Vec<CsvHeader>, Vec<HeaderProblem>), Vec<HeaderProblem>> {
+    options: &ColumnOptions,
+) -> Result<ParsedHeader, Vec<HeaderProblem>> {
     let mut wrong = Vec::new();
     let mut columns: Vec<CsvHeader> = Vec::new();
+    let (mut renamed, mut ignored) = (Vec::new(), Vec::new());
     for (nth, cell) in row.cells.iter().enumerate() {
-        match header_column(kind, nth, cell) {
-            Ok(header_column) => {
-                let field = |it: &&CsvHeader| {
-                    matches!(it.column, Column::Field(_)) && it.column == header_column.column
+        match header_column(kind, nth, cell, options) {
+            Ok((header_column, read_as)) => {
+                let is_same = |it: &&CsvHeader| {
+                    matches!(it.column, Column::Field(_) | Column::OldName)
+                        && it.column == header_column.column
                 };
-                if let Some(earlier) = columns.iter().find(field) {
+                if let Some(earlier) = columns.iter().find(is_same) {
                     let what = match earlier.name == header_column.name {
                         true => "duplicate column".to_owned(),
                         false => format!("duplicate column: the same as `{}`", earlier.name),
                     };
                     wrong.push((cell.line, header_column.name.clone(), what));
+                }
+                let name = Escaped(&header_column.name);
+                match read_as {
+                    ReadAs::Named => {}
+                    ReadAs::Other(field) => renamed.push((name.to_string(), field)),
+                    ReadAs::Nothing => ignored.push(format!("`{name}`")),
                 }
                 columns.push(header_column);
             }
@@ -64,35 +192,122 @@ pub(crate) fn header(
         wrong.push((row.line, "header".to_owned(), format!("too many columns: {}", row.count)));
         return Err(wrong);
     }
-    if wrong.is_empty() && !columns.iter().any(|it| matches!(it.column, Column::Field(_))) {
+    let any = columns.iter().any(|it| matches!(it.column, Column::Field(_)));
+    if wrong.is_empty() && !any {
         wrong.push((
             row.line,
             "header".to_owned(),
             format!("none of the columns of {} is there", kind.name()),
         ));
     }
-    let any = columns.iter().any(|it| matches!(it.column, Column::Field(_)));
-    if any { Ok((columns, wrong)) } else { Err(wrong) }
+    let notes = notes(&renamed, &ignored);
+    if any { Ok(ParsedHeader { columns, notes, wrong }) } else { Err(wrong) }
 }
 
-fn header_column(kind: CsvKind, nth: usize, cell: &Cell<'_>) -> Result<CsvHeader, HeaderProblem> {
+/// At most two remarks: on the columns that are read under other names, and on those that are not
+/// read.
+fn notes(renamed: &[(String, &'static str)], ignored: &[String]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let [(name, field), rest @ ..] = renamed {
+        let rest = rest.iter().map(|(name, field)| format!(", `{name}` as `{field}`"));
+        notes.push(format!("column `{name}` is read as `{field}`{}", rest.collect::<String>()));
+    }
+    match ignored {
+        [] => {}
+        [one] => notes.push(format!("column {one} is ignored")),
+        several => notes.push(format!("columns {} are ignored", several.join(", "))),
+    }
+    notes
+}
+
+/// Under which name a column is read.
+enum ReadAs {
+    /// Its own.
+    Named,
+    /// This one.
+    Other(&'static str),
+    /// The options exclude it.
+    Nothing,
+}
+
+fn header_column(
+    kind: CsvKind,
+    nth: usize,
+    cell: &Cell<'_>,
+    options: &ColumnOptions,
+) -> Result<(CsvHeader, ReadAs), HeaderProblem> {
     let number = || format!("column {}", nth + 1);
     let text = cell.text().map_err(|(line, what)| (line, number(), what))?;
-    let name = text.trim();
-    if name.is_empty() {
-        return Ok(CsvHeader { column: Column::Nameless, name: number() });
+    let text = text.trim();
+    let headed = |column, read_as| {
+        let name = excerpt(text).into_owned();
+        Ok((CsvHeader { column, name }, read_as))
+    };
+    if text.is_empty() {
+        return Ok((CsvHeader { column: Column::Nameless, name: number() }, ReadAs::Named));
     }
-    let name = name.to_owned();
-    if name == PROBLEM {
-        return Ok(CsvHeader { column: Column::Ignored, name });
+    let wrong = |what| Err((cell.line, excerpt(text).into_owned(), what));
+    let is_text = |name: &&String| same_name(name, text);
+    if options.ignored.iter().any(|name| is_text(&name)) {
+        return headed(Column::Ignored, ReadAs::Nothing);
     }
-    match column_place(kind, &name) {
-        Some(place) => Ok(CsvHeader { column: Column::Field(place), name }),
-        None => {
-            let what = unknown(kind, &name);
-            Err((cell.line, excerpt(&name).into_owned(), what))
+    if let Some((_, to)) = options.maps.iter().find(|(from, _)| is_text(&from)) {
+        return match known(kind, to) {
+            Some((column, name)) => headed(column, ReadAs::Other(name)),
+            None => wrong(unknown(kind, to)),
+        };
+    }
+    if options.match_on.iter().any(|name| is_text(&name)) {
+        return match can_rename(kind) {
+            true => headed(Column::OldName, ReadAs::Other(OLD_NAME)),
+            false => wrong(ColumnOptionError::CannotRename(kind).to_string()),
+        };
+    }
+    if same_name(text, PROBLEM) {
+        return headed(Column::Ignored, ReadAs::Named);
+    }
+    match known(kind, text) {
+        Some((column, name)) => {
+            let is_own =
+                text == name || column == Column::OldName || column_place(kind, text).is_some();
+            headed(column, if is_own { ReadAs::Named } else { ReadAs::Other(name) })
         }
+        None => wrong(unknown(kind, text)),
     }
+}
+
+/// The name of the column with the name that a record has had so far.
+pub(crate) const OLD_NAME: &str = "old name";
+
+/// Whether the API can rename the records, so that a file may have their old names.
+pub(crate) fn can_rename(kind: CsvKind) -> bool {
+    let CsvKind::Resource(resource) = kind else { return false };
+    let update = resource.spec().endpoint(Verb::Update);
+    let sets_name = update.is_some_and(|it| it.params.iter().any(|param| param.name == "name"));
+    sets_name && resource.spec().natural_key == ["name"]
+}
+
+/// The column with a name, and its own name. The name itself has priority over another spelling.
+fn known(kind: CsvKind, name: &str) -> Option<(Column, &'static str)> {
+    let names = || kind.columns().map(|own| (own, column_place(kind, own)));
+    let exact = column_place(kind, name);
+    let named = |(own, at): (&'static str, Option<usize>)| Some((Column::Field(at?), own));
+    names()
+        .find(|(_, at)| exact.is_some() && *at == exact)
+        .or_else(|| names().find(|(own, _)| same_name(own, name)))
+        .and_then(named)
+        .or_else(|| {
+            (can_rename(kind) && same_name(name, OLD_NAME)).then_some((Column::OldName, OLD_NAME))
+        })
+}
+
+/// Whether two names differ at most in case, spaces, `_` and `-`.
+fn same_name(one: &str, other: &str) -> bool {
+    fn letters(name: &str) -> impl Iterator<Item = char> + '_ {
+        let kept = |letter: &char| !letter.is_whitespace() && !matches!(letter, '_' | '-');
+        name.chars().filter(kept).flat_map(char::to_lowercase)
+    }
+    letters(one).eq(letters(other))
 }
 
 fn column_place(kind: CsvKind, name: &str) -> Option<usize> {
@@ -106,7 +321,7 @@ fn column_place(kind: CsvKind, name: &str) -> Option<usize> {
 }
 
 fn unknown(kind: CsvKind, name: &str) -> String {
-    if name.eq_ignore_ascii_case(SECRET) {
+    if same_name(name, SECRET) {
         return "passwords are not allowed in files; remove the column".to_owned();
     }
     match suggest(name, kind.columns()) {
@@ -121,4 +336,113 @@ fn unknown(kind: CsvKind, name: &str) -> String {
 /// The beginning of a text from a file, for messages.
 pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     truncate(text, 40)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::change::csv_files::columns::*;
+    use crate::model::Resource;
+
+    const CHANNELS: CsvKind = CsvKind::Resource(Resource::Channels);
+
+    fn options(maps: &[(&str, &str)], ignored: &[&str], match_on: Option<&str>) -> ColumnOptions {
+        let owned = |text: &&str| (*text).to_owned();
+        ColumnOptions {
+            maps: maps.iter().map(|(from, to)| (owned(from), owned(to))).collect(),
+            ignored: ignored.iter().map(owned).collect(),
+            match_on: match_on.as_ref().map(owned),
+        }
+    }
+
+    fn parsed(kind: CsvKind, text: &str, options: &ColumnOptions) -> ParsedHeader {
+        let source = RowSource::of_csv(text.as_bytes(), None).unwrap();
+        let row = source.rows().next().unwrap();
+        header(kind, &row, options).map_err(|wrong| format!("{wrong:?}")).unwrap()
+    }
+
+    #[test]
+    fn names_are_compared_without_case_spaces_and_dashes() {
+        let header =
+            parsed(CHANNELS, "ID,Name, co-LOR ,star_red,Problem", &ColumnOptions::default());
+        let place = |name| Column::Field(column_place(CHANNELS, name).unwrap());
+        let columns: Vec<_> = header.columns.iter().map(|it| it.column).collect();
+        let expected = [place("id"), place("name"), place("color"), place("starred")];
+        assert_eq!(columns, [&expected[..], &[Column::Ignored]].concat());
+        assert_eq!(
+            header.notes,
+            [
+                "column `ID` is read as `id`, `Name` as `name`, `co-LOR` as `color`, `star_red` as `starred`"
+            ]
+        );
+        assert_eq!(header.wrong, []);
+        let header = parsed(CHANNELS, "id,name,color", &ColumnOptions::default());
+        assert_eq!(header.notes, [""; 0]);
+    }
+
+    #[test]
+    fn two_columns_for_one_field_are_a_mistake() {
+        let header = parsed(CHANNELS, "name,Name", &ColumnOptions::default());
+        let what = "duplicate column: the same as `name`".to_owned();
+        assert_eq!(header.wrong, [(1, "Name".to_owned(), what)]);
+    }
+
+    #[test]
+    fn columns_are_mapped_and_ignored() {
+        let options =
+            options(&[("display name", "name"), ("Nr.=", "ID")], &["Owner", "password"], None);
+        let header = parsed(CHANNELS, "Display Name,nr.=,owner,Password", &options);
+        assert_eq!(header.wrong, []);
+        assert_eq!(
+            header.notes,
+            [
+                "column `Display Name` is read as `name`, `nr.=` as `id`",
+                "columns `owner`, `Password` are ignored",
+            ]
+        );
+        let none = parsed(CHANNELS, "name,Pass word", &ColumnOptions::default());
+        assert!(none.wrong[0].2.starts_with("passwords are not allowed"));
+    }
+
+    #[test]
+    fn an_old_name_is_a_column_of_records_that_can_be_renamed() {
+        for name in ["old name", "old_name", "Old Name", "oldname"] {
+            let header = parsed(CHANNELS, &format!("{name},name"), &ColumnOptions::default());
+            assert_eq!((header.columns[0].column, header.notes.len()), (Column::OldName, 0));
+        }
+        let matched = parsed(CHANNELS, "Title,name", &options(&[], &[], Some("title")));
+        assert_eq!(matched.columns[0].column, Column::OldName);
+        assert_eq!(matched.notes, ["column `Title` is read as `old name`"]);
+        let domains = CsvKind::Resource(Resource::Domains);
+        let header = parsed(domains, "old name,domain", &ColumnOptions::default());
+        assert!(header.wrong[0].2.starts_with("unknown column"), "{:?}", header.wrong);
+        let renamed: Vec<_> = CsvKind::all().filter(|kind| can_rename(*kind)).collect();
+        assert_eq!(renamed, [CsvKind::Resource(Resource::Campaigns), CHANNELS]);
+    }
+
+    #[test]
+    fn options_that_fit_no_column_are_refused() {
+        let names = |text: &str| header_names(&RowSource::of_csv(text.as_bytes(), None).unwrap());
+        let files =
+            [(CHANNELS, names("Display name;color")), (CsvKind::CampaignLinks, names("link"))];
+        let told = |options: &ColumnOptions| options.check(&files).map_err(|it| it.to_string());
+        assert_eq!(told(&options(&[("display_name", "Name")], &["LINK"], None)), Ok(()));
+        let wrong = |options: ColumnOptions| told(&options).unwrap_err();
+        assert_eq!(
+            wrong(options(&[("Dispaly name", "name")], &[], None)),
+            "no column is called `Dispaly name`; did you mean `Display name`?"
+        );
+        assert_eq!(wrong(options(&[], &["owner"], None)), "no column is called `owner`");
+        assert_eq!(
+            wrong(options(&[("color", "nmae")], &[], None)),
+            "channels has no column `nmae`; did you mean `name`?"
+        );
+        assert_eq!(
+            wrong(options(&[("color", "password")], &[], None)),
+            "channels has no column `password`; its columns are id, name, description, color, starred"
+        );
+        assert_eq!(
+            wrong(options(&[], &[], Some("link"))),
+            "the API cannot rename records of campaign_links"
+        );
+    }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 use crate::change::csv_files::cells::line_ends;
-use crate::change::csv_files::{CsvProblem, CsvProblems};
+use crate::change::csv_files::{CsvProblem, CsvProblemKind, CsvProblems};
 
 /// An encoding that a user names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +68,8 @@ impl EncodingProblem {
     #[must_use]
     pub fn of_file(self, file: &str) -> CsvProblems {
         let mut problems = CsvProblems::default();
-        let (file, line) = (file.to_owned(), Some(self.line));
-        problems.push(CsvProblem { file, line, column: None, what: self.what });
+        let (file, line, kind) = (file.to_owned(), Some(self.line), CsvProblemKind::File);
+        problems.push(CsvProblem { file, line, row: None, column: None, kind, what: self.what });
         problems
     }
 }

@@ -16,14 +16,16 @@ pub mod read;
 pub mod rejected;
 mod rows;
 mod source;
+mod suspicious;
 mod values;
 pub mod write;
 
+pub use columns::{ColumnOptionError, ColumnOptions, header_names};
 pub use encoding::{DecodedText, EncodingProblem, TextEncoding};
 pub use pairs::pairs;
-pub use problem::{CsvProblem, CsvProblems};
+pub use problem::{CsvProblem, CsvProblemKind, CsvProblems};
 pub use read::{CsvInput, CsvRecords, read, read_rows};
-pub use rejected::rejected;
+pub use rejected::{annotated, rejected};
 pub use rows::ExportContext;
 pub use source::RowSource;
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::change::csv_files::CsvProblems;
 use crate::change::csv_files::cells::Cell;
+use crate::change::csv_files::problem::{CsvProblemKind, Findings};
 use crate::change::csv_files::source::RowSource;
-use crate::change::csv_files::{CsvProblem, CsvProblems};
 
 const COLUMNS: [&str; 2] = ["from", "to"];
 
@@ -13,15 +14,7 @@ const COLUMNS: [&str; 2] = ["from", "to"];
 /// # Errors
 /// All mistakes in the file.
 pub fn pairs(name: &str, bytes: &[u8]) -> Result<BTreeMap<i64, i64>, CsvProblems> {
-    let mut problems = CsvProblems::default();
-    let mut problem = |line: Option<u64>, column: Option<&str>, what: &str| {
-        problems.push(CsvProblem {
-            file: name.to_owned(),
-            line,
-            column: column.map(str::to_owned),
-            what: what.to_owned(),
-        });
-    };
+    let mut findings = Findings::new(name);
     let source = RowSource::of_csv(bytes, None).map_err(|problem| problem.of_file(name))?;
     let mut rows = source.rows();
     let header = rows.next().map(|row| {
@@ -31,8 +24,9 @@ pub fn pairs(name: &str, bytes: &[u8]) -> Result<BTreeMap<i64, i64>, CsvProblems
     let header = header.unwrap_or_default();
     let places = COLUMNS.map(|column| header.iter().position(|it| it == column));
     let [Some(from), Some(to)] = places else {
-        problem(None, None, "the first line must have the columns `from` and `to`");
-        return Err(problems);
+        let what = "the first line must have the columns `from` and `to`";
+        findings.problem(CsvProblemKind::Header, None, None, what);
+        return Err(findings.problems);
     };
     let mut pairs = BTreeMap::new();
     for row in rows {
@@ -40,19 +34,22 @@ pub fn pairs(name: &str, bytes: &[u8]) -> Result<BTreeMap<i64, i64>, CsvProblems
             let text = row.cells.get(place).and_then(|cell: &Cell<'_>| cell.text().ok());
             text.and_then(|text| text.trim().parse::<i64>().ok()).filter(|id| *id > 0)
         };
-        let line = Some(row.line);
+        findings.row = Some(row.number);
+        let mut problem = |kind, column, what: &str| {
+            findings.problem(kind, Some(row.line), Some(column), what);
+        };
         match (id(from), id(to)) {
             (Some(old), Some(new)) => {
                 if pairs.insert(old, new).is_some_and(|before| before != new) {
                     let what = format!("{old} is in the file twice with different ids");
-                    problem(line, Some(COLUMNS[0]), &what);
+                    problem(CsvProblemKind::Duplicate, COLUMNS[0], &what);
                 }
             }
-            (None, _) => problem(line, Some(COLUMNS[0]), "is not an id"),
-            (_, None) => problem(line, Some(COLUMNS[1]), "is not an id"),
+            (None, _) => problem(CsvProblemKind::NotAnId, COLUMNS[0], "is not an id"),
+            (_, None) => problem(CsvProblemKind::NotAnId, COLUMNS[1], "is not an id"),
         }
     }
-    if problems.is_empty() { Ok(pairs) } else { Err(problems) }
+    if findings.problems.is_empty() { Ok(pairs) } else { Err(findings.problems) }
 }
 
 #[cfg(test)]

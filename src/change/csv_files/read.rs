@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use crate::change::csv_files::cells::Row;
-use crate::change::csv_files::columns::{self, CsvHeader};
+use crate::change::csv_files::columns::{self, CsvHeader, ParsedHeader};
 use crate::change::csv_files::problem::Findings;
 use crate::change::csv_files::rows::{self, ExportContext, FileContext};
 use crate::change::csv_files::source::{RowSource, Rows};
-use crate::change::csv_files::{CsvKind, CsvProblem, CsvProblems};
+use crate::change::csv_files::{CsvKind, CsvProblem, CsvProblemKind, CsvProblems};
 use crate::change::desired::{
     CampaignLink, DesiredRecord, DesiredState, RecordRef, SourceLocation,
 };
@@ -28,8 +28,8 @@ pub enum CsvRecords {
 pub struct CsvInput {
     /// The rows of the file.
     pub records: CsvRecords,
-    /// Possible mistakes.
-    pub warnings: CsvProblems,
+    /// Values that the service would take and that are probably mistakes.
+    pub suspicious: CsvProblems,
     /// Remarks on how the file was read.
     pub notes: Vec<String>,
 }
@@ -61,33 +61,30 @@ pub fn read_rows(
     source: &RowSource<'_>,
     known: ExportContext<'_>,
 ) -> Result<CsvInput, CsvProblems> {
-    let mut findings = Findings {
-        file: name,
-        misnamed: false,
-        problems: CsvProblems::default(),
-        warnings: CsvProblems::default(),
-    };
+    let mut findings = Findings::new(name);
     // The service itself may have such characters; then they are in an export too.
     let is_export = known.untouched || known.base.is_some();
     if let Some(line) = source.line_of_nul().filter(|_| !is_export) {
         let what = "the line has a NUL character, so the file is not text";
-        findings.problem(Some(line), None, what);
+        findings.problem(CsvProblemKind::File, Some(line), None, what);
         return Err(findings.problems);
     }
     let mut lines = source.rows();
     let Some(header) = lines.next() else {
         let header = csv_kind.template().join(",");
-        findings.problem(None, None, format!("the file is empty; its first line must be {header}"));
+        let what = format!("the file is empty; its first line must be {header}");
+        findings.problem(CsvProblemKind::File, None, None, what);
         return Err(findings.problems);
     };
-    let read = columns::header(csv_kind, &header);
-    let (columns, wrong) = match read {
-        Ok((columns, wrong)) => (Some(columns), wrong),
-        Err(wrong) => (None, wrong),
+    findings.row = Some(header.number);
+    let options = known.columns.cloned().unwrap_or_default();
+    let (columns, header_notes, wrong) = match columns::header(csv_kind, &header, &options) {
+        Ok(ParsedHeader { columns, notes, wrong }) => (Some(columns), notes, wrong),
+        Err(wrong) => (None, Vec::new(), wrong),
     };
     findings.misnamed = !wrong.is_empty();
     for (line, column, what) in wrong {
-        findings.problem(Some(line), Some(&column), what);
+        findings.problem(CsvProblemKind::Header, Some(line), Some(&column), what);
     }
     let Some(columns) = columns else { return Err(findings.problems) };
     lines.limit(columns.len());
@@ -100,8 +97,9 @@ pub fn read_rows(
                 desired.len()
             });
             if resource == Resource::Account && desired.len() > 1 {
-                let line = desired[1].source.as_ref().and_then(|source| source.line);
-                findings.problem(line, None, "this file must have only one row");
+                let line = findings.at(desired[1].source.as_ref());
+                let what = "this file must have only one row";
+                findings.problem(CsvProblemKind::Duplicate, line, None, what);
             } else {
                 duplicates(resource, &desired, &mut |it| findings.problems.push(it.problem()));
             }
@@ -117,9 +115,10 @@ pub fn read_rows(
             CsvRecords::Links(links)
         }
     };
-    let Findings { problems, warnings, .. } = findings;
-    let notes = Vec::new();
-    if problems.is_empty() { Ok(CsvInput { records, warnings, notes }) } else { Err(problems) }
+    let notes = header_notes.into_iter().chain(findings.notes());
+    let notes = notes.map(|note| format!("{name}: {note}")).collect();
+    let Findings { problems, suspicious, .. } = findings;
+    if problems.is_empty() { Ok(CsvInput { records, suspicious, notes }) } else { Err(problems) }
 }
 
 /// Passes each row with the right number of cells to `take`, which returns the number of rows so
@@ -131,16 +130,17 @@ fn for_each_row(
     mut take: impl FnMut(&Row<'_>, &mut Findings<'_>) -> usize,
 ) {
     for row in lines {
+        findings.row = Some(row.number);
         if let Some(what) = wrong_cell_count(context.columns, &row) {
             let open = row.cells.iter().find_map(|cell| Some((cell.line, cell.fault?.message())));
-            let (line, what) = open.map_or((row.line, what), |(line, it)| (line, it.to_owned()));
-            findings.problem(Some(line), None, what);
+            let (kind, line, what) = match open {
+                Some((line, fault)) => (CsvProblemKind::Quoting, line, fault.to_owned()),
+                None => (CsvProblemKind::CellCount, row.line, what),
+            };
+            findings.problem(kind, Some(line), None, what);
         } else if take(&row, findings) >= MAX_ROWS {
-            findings.problem(
-                Some(row.line),
-                None,
-                format!("the file has more than {MAX_ROWS} rows; split it"),
-            );
+            let what = format!("the file has more than {MAX_ROWS} rows; split it");
+            findings.problem(CsvProblemKind::File, Some(row.line), None, what);
             return;
         }
     }
@@ -172,14 +172,17 @@ impl Duplicate<'_> {
     fn problem(&self) -> CsvProblem {
         let first = match self.first {
             Some(first) if !self.is_in_one_file() => first.to_string(),
-            first => {
-                let line = first.and_then(|first| first.line);
-                format!("line {}", line.map_or_else(|| "?".to_owned(), |line| line.to_string()))
-            }
+            first => match first.map(|first| (first.row, first.line)) {
+                Some((Some(row), Some(line))) => format!("row {row} (line {line})"),
+                Some((_, Some(line))) => format!("line {line}"),
+                _ => "an earlier line".to_owned(),
+            },
         };
         CsvProblem {
             file: self.row.map(|row| row.file.clone()).unwrap_or_default(),
             line: self.row.and_then(|row| row.line),
+            row: self.row.and_then(|row| row.row),
+            kind: CsvProblemKind::Duplicate,
             column: self.column.clone(),
             what: format!("{} is already in {first}", self.subject),
         }
@@ -212,6 +215,7 @@ fn duplicates(
 ) {
     let mut ids = HashMap::new();
     let mut names: HashMap<NaturalKey, &DesiredRecord> = HashMap::new();
+    let mut old_names = HashMap::new();
     for row in desired {
         if let Some(id) = row.id {
             let kind = row.value(resource, "type").map(FieldValue::cell);
@@ -222,6 +226,14 @@ fn duplicates(
                 let (column, subject) = (Some("id".to_owned()), id.to_string());
                 report(&Duplicate { row, first, column, subject });
             }
+        }
+        if let Some(name) = &row.old_name
+            && let Some(first) = old_names.insert(fold_case(name), row)
+        {
+            let (row, first) = (row.source.as_ref(), first.source.as_ref());
+            let column = Some(columns::OLD_NAME.to_owned());
+            let subject = format!("`{}`", columns::excerpt(name));
+            report(&Duplicate { row, first, column, subject });
         }
         let Some(key) = row.natural_key(resource) else { continue };
         let text = key.to_string();

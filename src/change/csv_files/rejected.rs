@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::change::csv_files::PROBLEM;
-use crate::change::csv_files::cells::Cell;
+use crate::change::csv_files::cells::{Cell, Row};
 use crate::change::csv_files::source::RowSource;
 
 /// The byte order mark of UTF-8.
@@ -14,6 +14,20 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 /// `source` has no header.
 #[must_use]
 pub fn rejected(source: &RowSource<'_>, problems: &BTreeMap<u64, String>) -> Option<Vec<u8>> {
+    copy(source, |row| problems.get(&row.line))
+}
+
+/// The rows of `source` with the numbers of `mistakes`, each with its mistakes. `None` if `source`
+/// has no header.
+#[must_use]
+pub fn annotated(source: &RowSource<'_>, mistakes: &BTreeMap<u64, String>) -> Option<Vec<u8>> {
+    copy(source, |row| mistakes.get(&row.number))
+}
+
+fn copy<'p>(
+    source: &RowSource<'_>,
+    problem: impl Fn(&Row<'_>) -> Option<&'p String>,
+) -> Option<Vec<u8>> {
     let mut rows = source.rows();
     let separator = rows.separator();
     let header = rows.next()?;
@@ -29,7 +43,7 @@ pub fn rejected(source: &RowSource<'_>, problems: &BTreeMap<u64, String>) -> Opt
     };
     write(&header.cells, PROBLEM).ok()?;
     for row in rows {
-        if let Some(problem) = problems.get(&row.line) {
+        if let Some(problem) = problem(&row) {
             write(&row.cells, problem).ok()?;
         }
     }

@@ -1,16 +1,15 @@
 //! Parses one row as a desired record.
 
-use std::collections::BTreeMap;
-
 use crate::change::csv_files::CsvKind;
 use crate::change::csv_files::cells::Row;
-use crate::change::csv_files::columns::{Column, CsvHeader};
-use crate::change::csv_files::problem::Findings;
-use crate::change::csv_files::values;
+use crate::change::csv_files::columns::{Column, ColumnOptions, CsvHeader};
+use crate::change::csv_files::problem::{CellMistake, CsvProblemKind, Findings};
+use crate::change::csv_files::suspicious::{EditedCell, suspicions};
+use crate::change::csv_files::values::{self, CellValue};
 use crate::change::desired::{CampaignLink, DesiredRecord, RecordRef, SourceLocation};
 use crate::model::{Field, FieldKind, FieldValue, Record, RecordKey, Resource, Role, State, Verb};
 
-/// Information about an exported file besides its bytes.
+/// How to read a file, and what is known about it besides its bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExportContext<'a> {
     /// The state that the file was exported from. A cell with the same text as the exported value
@@ -18,6 +17,8 @@ pub struct ExportContext<'a> {
     pub base: Option<&'a State>,
     /// Whether the file was not edited since the export.
     pub untouched: bool,
+    /// Which columns are read under other names, if any.
+    pub columns: Option<&'a ColumnOptions>,
 }
 
 /// The file of the rows.
@@ -35,33 +36,44 @@ struct FieldCell<'r> {
     text: &'r str,
 }
 
-/// The cells of fields whose text is valid, and whether all cells of the row are valid.
-fn field_cells<'r>(
+/// The cells of a row whose text is valid.
+#[derive(Default)]
+struct RowCells<'r> {
+    fields: Vec<FieldCell<'r>>,
+    /// The name that the record has had so far.
+    old_name: Option<&'r str>,
+    /// Whether some cells are not valid.
+    has_faults: bool,
+}
+
+fn row_cells<'r>(
     context: &'r FileContext<'_>,
     row: &'r Row<'_>,
     findings: &mut Findings<'_>,
-) -> (Vec<FieldCell<'r>>, bool) {
-    let mut given = Vec::with_capacity(row.cells.len());
-    let mut sound = true;
+) -> RowCells<'r> {
+    let mut cells = RowCells::default();
     for (headed, cell) in context.columns.iter().zip(&row.cells) {
+        let name = headed.name.as_str();
         match (headed.column, cell.text()) {
             (Column::Ignored, _) => {}
             (_, Err((line, what))) => {
-                findings.problem(Some(line), Some(&headed.name), what);
-                sound = false;
+                findings.mistake(CellMistake::new(CsvProblemKind::Quoting, what), line, name);
+                cells.has_faults = true;
             }
             (Column::Nameless, Ok("")) => {}
             (Column::Nameless, Ok(_)) => {
                 let what = "the column of this cell has no name";
-                findings.problem(Some(cell.line), Some(&headed.name), what);
-                sound = false;
+                let mistake = CellMistake::new(CsvProblemKind::NamelessColumn, what);
+                findings.mistake(mistake, cell.line, name);
+                cells.has_faults = true;
             }
+            (Column::OldName, Ok(text)) => cells.old_name = Some(text),
             (Column::Field(place), Ok(text)) => {
-                given.push(FieldCell { place, name: &headed.name, line: cell.line, text });
+                cells.fields.push(FieldCell { place, name, line: cell.line, text });
             }
         }
     }
-    (given, sound)
+    cells
 }
 
 /// Parses a row of a resource's file and reports its mistakes. `None` if even the record's identity
@@ -72,12 +84,11 @@ pub(crate) fn desired_record(
     row: &Row<'_>,
     findings: &mut Findings<'_>,
 ) -> Option<DesiredRecord> {
-    let (cells, sound) = field_cells(context, row, findings);
+    let RowCells { fields: cells, old_name, has_faults } = row_cells(context, row, findings);
     let before = findings.problems.count();
     let spec = resource.spec();
-    let source = SourceLocation { file: findings.file.to_owned(), line: Some(row.line) };
     let mut desired =
-        DesiredRecord { id: None, channel: None, fields: BTreeMap::new(), source: Some(source) };
+        DesiredRecord { source: Some(source(findings, row)), ..DesiredRecord::default() };
     let named = |name: &str| {
         let place = spec.field(name)?.0;
         cells.iter().find(|it| it.place == place)
@@ -86,9 +97,16 @@ pub(crate) fn desired_record(
     if resource == Resource::ChannelItems {
         desired.channel = named("channel").and_then(|cell| record_ref(cell, findings));
     }
-    let known = sound && findings.problems.count() == before;
-    let base = base(context, resource, &desired, named("type").map(|it| it.text));
-    let kind = named("type").map(|it| it.text).filter(|it| !it.is_empty());
+    let known = !has_faults && findings.problems.count() == before;
+    // An id tells the record; its old name is not needed.
+    let old_name = old_name.filter(|name| !name.is_empty() && desired.id.is_none());
+    desired.old_name = old_name.map(str::to_owned);
+    let kind = named("type").map(|it| record_type(resource, it.text));
+    let base = base(context, resource, &desired, kind);
+    let kind = kind.filter(|it| !it.is_empty());
+    let key = RecordKey::Id(desired.id.unwrap_or_default());
+    let sent_type = || context.known.base?.sent(resource, &key, "type")?.as_str();
+    let code_type = kind.or_else(|| base.and_then(|_| sent_type()));
     for cell in &cells {
         let field = &spec.fields[cell.place];
         if field.name == "id" || field.name == "channel" {
@@ -102,7 +120,9 @@ pub(crate) fn desired_record(
         } else if field.is_read() && (context.known.untouched || is_shown_only(field)) {
             Some(values::lenient(field, cell.text))
         } else {
-            parse_cell(resource, field, cell, (&desired, kind), findings)
+            let is_new = desired.id.is_none() && desired.old_name.is_none();
+            let edited = EditedCell { resource, field, code_type, is_new, text: cell.text };
+            parse_cell(edited, cell, context.known.untouched, findings)
         };
         if let Some(value) = value {
             desired.fields.insert(cell.place, value);
@@ -112,6 +132,19 @@ pub(crate) fn desired_record(
         missing(resource, &desired, &cells, row.line, findings);
     }
     known.then_some(desired)
+}
+
+fn source(findings: &Findings<'_>, row: &Row<'_>) -> SourceLocation {
+    let number = Some(row.number).filter(|number| *number != row.line);
+    SourceLocation { file: findings.file.to_owned(), line: Some(row.line), row: number }
+}
+
+/// The cell of a record's type as one of the words of the table, if it means one.
+fn record_type(resource: Resource, text: &str) -> &str {
+    match resource.spec().field("type").map(|(_, field)| field.kind) {
+        Some(FieldKind::OneOf(words)) => values::word(words, text).unwrap_or(text),
+        _ => text,
+    }
 }
 
 const fn is_shown_only(field: &Field) -> bool {
@@ -137,23 +170,36 @@ fn base<'a>(
 
 /// Parses an edited cell; `None` if it gives no value.
 fn parse_cell(
-    resource: Resource,
-    field: &Field,
+    edited: EditedCell<'_>,
     cell: &FieldCell<'_>,
-    (row, kind): (&DesiredRecord, Option<&str>),
+    untouched: bool,
     findings: &mut Findings<'_>,
 ) -> Option<FieldValue<'static>> {
-    if cell.text.is_empty() {
-        return parse_empty_cell(resource, field, cell, row, findings);
+    let EditedCell { resource, field, code_type, is_new, text } = edited;
+    if text.is_empty() {
+        return parse_empty_cell(resource, field, cell, is_new, findings);
     }
-    if let Some(warning) = values::unknown_pixel_type(field, cell.text) {
-        findings.warning(cell.line, cell.name, warning);
+    if !untouched {
+        for suspicion in suspicions(edited) {
+            findings.suspicion(suspicion, cell.line, cell.name);
+        }
+    }
+    if resource == Resource::Domains && field.name == "domain" && is_new {
+        values::web_address(text)
+            .map_err(|mistake| findings.mistake(mistake, cell.line, cell.name))
+            .ok()?;
     }
     let value = match field.kind {
-        FieldKind::TextOrList => values::data(kind, cell.text),
-        _ => values::checked(field, cell.text),
+        FieldKind::TextOrList => {
+            values::data(code_type, text).map(|value| CellValue { value, converted: false })
+        }
+        _ => values::checked(field, text),
     };
-    value.map_err(|what| findings.problem(Some(cell.line), Some(cell.name), what)).ok()
+    let value = value.map_err(|mistake| findings.mistake(mistake, cell.line, cell.name)).ok()?;
+    if value.converted {
+        findings.conversion(cell.name, text, &value.value.cell());
+    }
+    Some(value.value)
 }
 
 /// Parses an empty cell: no value for a write-only field, else an empty value where that is
@@ -162,23 +208,24 @@ fn parse_empty_cell(
     resource: Resource,
     field: &Field,
     cell: &FieldCell<'_>,
-    row: &DesiredRecord,
+    is_new: bool,
     findings: &mut Findings<'_>,
 ) -> Option<FieldValue<'static>> {
     if field.role == Role::WriteOnly {
         return None;
     }
-    if row.id.is_none() {
+    if is_new {
         // The service chooses the value of a new record.
         return (field.kind != FieldKind::Bool).then_some(FieldValue::Null);
     }
     if field.kind == FieldKind::Bool {
         let what = "must not be empty; write true or false, or remove the row";
-        findings.problem(Some(cell.line), Some(cell.name), what);
+        findings.mistake(CellMistake::new(CsvProblemKind::Empty, what), cell.line, cell.name);
         return None;
     }
     if field.role == Role::Writable && is_required(resource, field.name) {
-        findings.problem(Some(cell.line), Some(cell.name), "must not be empty");
+        let mistake = CellMistake::new(CsvProblemKind::Empty, "must not be empty");
+        findings.mistake(mistake, cell.line, cell.name);
         return None;
     }
     Some(FieldValue::Null)
@@ -201,7 +248,7 @@ fn missing(
     findings: &mut Findings<'_>,
 ) {
     let items = resource == Resource::ChannelItems;
-    if desired.id.is_some() && !items {
+    if (desired.id.is_some() || desired.old_name.is_some()) && !items {
         return;
     }
     let title = resource.spec().title;
@@ -223,7 +270,13 @@ fn missing(
                 false => format!("is missing; a {title} without an id needs it"),
             };
             match cell {
-                Some(_) => findings.problem(Some(line), Some(field.name), what),
+                Some(_) => {
+                    findings.mistake(
+                        CellMistake::new(CsvProblemKind::Missing, what),
+                        line,
+                        field.name,
+                    );
+                }
                 None => findings.missing(line, field.name, what),
             }
         }
@@ -235,7 +288,7 @@ fn id(cell: &FieldCell<'_>, findings: &mut Findings<'_>) -> Option<i64> {
         return None;
     }
     let id = values::integer(cell.text);
-    id.map_err(|what| findings.problem(Some(cell.line), Some(cell.name), what)).ok()
+    id.map_err(|mistake| findings.mistake(mistake, cell.line, cell.name)).ok()
 }
 
 /// Parses a reference to a record: digits are an id, other text is a name.
@@ -246,8 +299,8 @@ fn record_ref(cell: &FieldCell<'_>, findings: &mut Findings<'_>) -> Option<Recor
     }
     match values::integer(text) {
         Ok(id) => Some(RecordRef::Id(id)),
-        Err(what) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-            findings.problem(Some(cell.line), Some(cell.name), what);
+        Err(mistake) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            findings.mistake(mistake, cell.line, cell.name);
             None
         }
         Err(_) => Some(RecordRef::Name(cell.text.to_owned())),
@@ -261,12 +314,12 @@ pub(crate) fn link(
     findings: &mut Findings<'_>,
 ) -> Option<CampaignLink> {
     debug_assert_eq!(context.kind, CsvKind::CampaignLinks);
-    let (cells, sound) = field_cells(context, row, findings);
+    let RowCells { fields: cells, has_faults, .. } = row_cells(context, row, findings);
     let before = findings.problems.count();
     let at = |nth| cells.iter().find(|cell| cell.place == nth);
     let campaign = at(0).and_then(|cell| record_ref(cell, findings));
     let link = at(1).and_then(|cell| id(cell, findings));
-    if !sound || findings.problems.count() > before {
+    if has_faults || findings.problems.count() > before {
         return None;
     }
     for (name, there) in [("campaign", campaign.is_some()), ("link", link.is_some())] {
@@ -274,6 +327,5 @@ pub(crate) fn link(
             findings.missing(row.line, name, "is missing".to_owned());
         }
     }
-    let source = SourceLocation { file: findings.file.to_owned(), line: Some(row.line) };
-    Some(CampaignLink { campaign: campaign?, link: link?, source: Some(source) })
+    Some(CampaignLink { campaign: campaign?, link: link?, source: Some(source(findings, row)) })
 }

@@ -80,7 +80,7 @@ fn all_mistakes_are_reported() {
 #[test]
 fn a_mistake_hides_no_other_mistake() {
     let text = "name,color,starred,bogus\nA,red,maybe,1\n,#12345G,true,2\n\
-                B,#fff,yes,3\nB,#ffffff,yes,3\n";
+                B,#ff,yes,3\nB,#ffffff,yes,3\n";
     assert_eq!(
         wrong(Resource::Channels, text),
         [
@@ -89,7 +89,7 @@ fn a_mistake_hides_no_other_mistake() {
             "x.csv:2: starred: `maybe` is not a boolean; write true or false",
             "x.csv:3: color: `#12345G` is not a colour; write #RRGGBB",
             "x.csv:3: name: is missing; a channel without an id needs it",
-            "x.csv:4: color: `#fff` is not a colour; write #RRGGBB",
+            "x.csv:4: color: `#ff` is not a colour; write #RRGGBB",
             "x.csv:5: name: `b` is already in line 4",
         ]
     );
@@ -127,10 +127,116 @@ fn at_most_a_hundred_mistakes_are_listed() {
 }
 
 #[test]
-fn an_unknown_pixel_type_is_only_a_warning() {
-    let read = parse(Resource::Pixels, "type,name,tag\ntikotk,a,b\n").unwrap();
-    let told = "x.csv:2: type: unknown pixel type `tikotk`; did you mean `tiktok`?";
-    assert_eq!(read.warnings.lines(), [told]);
+fn an_unknown_type_of_a_new_pixel_is_suspicious() {
+    let text = "type,name,tag\ntikotk,a,b\nother,b,c\nbing,c,\"1,2E+14\"\n";
+    let read = parse(Resource::Pixels, text).unwrap();
+    let told = "x.csv:2: type: `tikotk` is not a known pixel type; did you mean `tiktok`? known: ";
+    assert!(read.suspicious.lines()[0].starts_with(told), "{:?}", read.suspicious);
+    let lines = read.suspicious.grouped_lines();
+    let told = "x.csv: type: 2 cells are not a known pixel type; known: gtmpixel, ";
+    assert!(lines[0].starts_with(told) && lines[0].ends_with("(rows 2, 3)"), "{lines:?}");
+    assert_eq!(lines[1], "x.csv:4: tag: `1,2E+14` is a number that a spreadsheet has rounded");
+}
+
+#[test]
+fn values_of_the_export_are_not_suspicious() {
+    let raw = r#"{"id":1,"name":"Pinterest ","public":true}"#;
+    let record = DecodedRecord::read(Resource::Campaigns, None, raw).unwrap().record.into_owned();
+    let mut state = State::default();
+    state.resource_mut(Resource::Campaigns).insert(record.key.clone(), record);
+    let known = ExportContext { base: Some(&state), ..ExportContext::default() };
+    let suspicious = |text: &str| {
+        let kind = CsvKind::Resource(Resource::Campaigns);
+        read(kind, "x.csv", text.as_bytes(), known).unwrap().suspicious.lines()
+    };
+    assert_eq!(suspicious("id,name\n1,Pinterest \n"), [""; 0]);
+    let told = "x.csv:2: name: `Pinterest  ` ends with a space";
+    assert_eq!(suspicious("id,name\n1,Pinterest  \n"), [told]);
+}
+
+#[test]
+fn the_address_of_a_code_is_checked_by_its_exported_type() {
+    let record =
+        DecodedRecord::read(Resource::QrCodes, None, r#"{"id":1}"#).unwrap().record.into_owned();
+    let sent: SentFields = [("type".to_owned(), "link".into())].into();
+    let sent = [((Resource::QrCodes, RecordKey::Id(1)), sent)].into();
+    let mut state = State::default().with_sent(Some(sent));
+    state.resource_mut(Resource::QrCodes).insert(record.key.clone(), record);
+    let known = ExportContext { base: Some(&state), ..ExportContext::default() };
+    let read =
+        read(CsvKind::Resource(Resource::QrCodes), "x.csv", b"id,data\n1,x.example\n", known);
+    assert_eq!(read.unwrap().suspicious.count(), 1);
+}
+
+#[test]
+fn other_forms_of_values_and_names_are_remarked_once_for_each_column() {
+    let text = "Name,color,starred\nA,\"rgb(1,2,3)\",ja\nB,#fff,nein\nC,#000000,yes\nD,,\n";
+    let read = parse(Resource::Channels, text).unwrap();
+    assert_eq!(
+        read.notes,
+        [
+            "x.csv: column `Name` is read as `name`",
+            "x.csv: color: 2 cells have another form, such as `rgb(1,2,3)`, read as `#010203`",
+            "x.csv: starred: 2 cells have another form, such as `ja`, read as `true`",
+        ]
+    );
+    let read = parse(Resource::QrCodes, "type,data\nLink,https://a.example\n").unwrap();
+    assert_eq!(read.notes, ["x.csv: type: `Link` is read as `link`"]);
+    let text = "type,data\nText,[a\n";
+    let row = &rows(Resource::QrCodes, text)[0];
+    assert_eq!(row.value(Resource::QrCodes, "data"), Some(&FieldValue::Text("[a".into())));
+}
+
+#[test]
+fn a_new_domain_needs_a_scheme() {
+    let text = "domain\ngo.example.com\nhttps://a.example.com\nHTTP://b.example.com\n";
+    let told = "x.csv:2: domain: `go.example.com` has no http:// or https:// in front";
+    assert_eq!(wrong(Resource::Domains, text), [told]);
+    assert!(parse(Resource::Domains, "id,domain\n1,go.example.com\n").is_ok());
+}
+
+#[test]
+fn an_old_name_finds_the_record() {
+    let text = "old name,name,color\nA,B,#ffffff\n,C,\nD,,\n";
+    let old_names = |text: &str| -> Vec<_> {
+        rows(Resource::Channels, text).into_iter().map(|row| row.old_name).collect()
+    };
+    assert_eq!(
+        wrong(Resource::Channels, text),
+        ["x.csv:4: name: must not be empty"],
+        "a row with an old name changes a record"
+    );
+    let text = "old name,name\nA,B\n,C\nB,A\n";
+    let name = |name: &str| Some(name.to_owned());
+    assert_eq!(old_names(text), [name("A"), None, name("B")]);
+    assert_eq!(old_names("old_name,color\nA,#ffffff\n"), [name("A")], "without a new name");
+    assert_eq!(old_names("id,old name\n1,A\n"), [None], "an id tells the record");
+    let text = "old name,name\nNews,A\nnews,B\n";
+    let told = "x.csv:3: old name: `news` is already in line 2";
+    assert_eq!(wrong(Resource::Channels, text), [told]);
+}
+
+#[test]
+fn rows_after_line_breaks_are_told_by_row_and_line() {
+    let text = "name,description,color\nA,\"a\nb\nc\",red\nB,,blue\nB,,\n";
+    let problems = parse(Resource::Channels, text).unwrap_err();
+    assert_eq!(
+        problems.lines(),
+        [
+            "x.csv: row 2 (line 4): color: `red` is not a colour; write #RRGGBB",
+            "x.csv: row 3 (line 5): color: `blue` is not a colour; write #RRGGBB",
+            "x.csv: row 4 (line 6): name: `b` is already in row 3 (line 5)",
+        ]
+    );
+    assert_eq!(
+        problems.grouped_lines(),
+        [
+            "x.csv: color: 2 cells are not a colour; write #RRGGBB (rows 2 (line 4), 3 (line 5))",
+            "x.csv: row 4 (line 6): name: `b` is already in row 3 (line 5)",
+        ]
+    );
+    let source = rows(Resource::Channels, "name,description\nA,\"a\nb\"\nB,\n")[1].source.clone();
+    assert_eq!(source.unwrap().to_string(), "x.csv: row 3 (line 4)");
 }
 
 #[test]
@@ -247,7 +353,7 @@ proptest! {
         for resource in Resource::ALL {
             let bytes = written(resource, &state, None);
             let kind = CsvKind::Resource(resource);
-            let known = ExportContext { base: Some(&state), untouched: false };
+            let known = ExportContext { base: Some(&state), ..ExportContext::default() };
             let read = read(kind, "x.csv", &bytes, known).map_err(|it| it.lines()).unwrap();
             let CsvRecords::Of(_, rows) = read.records else { panic!("links") };
             let expected = without_source(desired.resources[&resource].records.clone());
@@ -261,7 +367,7 @@ proptest! {
         let desired = DesiredState::of_state(&state, "x");
         for resource in Resource::ALL {
             let bytes = written(resource, &state, None);
-            let known = ExportContext { base: None, untouched: true };
+            let known = ExportContext { untouched: true, ..ExportContext::default() };
             let kind = CsvKind::Resource(resource);
             let read = read(kind, "x.csv", &bytes, known).map_err(|it| it.lines()).unwrap();
             let CsvRecords::Of(_, rows) = read.records else { panic!("links") };
@@ -290,7 +396,7 @@ proptest! {
         state.resource_mut(Resource::QrCodes).insert(RecordKey::Id(1), record);
         let bytes = written(Resource::QrCodes, &state, Some(&sent));
         let kind = CsvKind::Resource(Resource::QrCodes);
-        let known = ExportContext { base: Some(&state), untouched: false };
+        let known = ExportContext { base: Some(&state), ..ExportContext::default() };
         let read = read(kind, "x.csv", &bytes, known).map_err(|it| it.lines()).unwrap();
         let CsvRecords::Of(_, rows) = read.records else { panic!("links") };
         let expected = Some(data).filter(|it| *it != "");
@@ -302,16 +408,22 @@ proptest! {
     fn any_file_is_read_or_refused(
         nth in 0..10_usize, parts in prop::collection::vec(prop_oneof![
             prop::sample::select(&["id", "name", "type", "channel", "data", "problem", ",", ",", ";", "\n",
-                "\n", "\"", "1", "true", "\r", "#ffffff", "[", "link", "campaign"][..]).prop_map(|it| it.as_bytes().to_vec()),
+                "\n", "\"", "1", "true", "\r", "#ffffff", "[", "link", "campaign", "old name", "Name", "1,2E+3",
+                "ja", " a"][..]).prop_map(|it| it.as_bytes().to_vec()),
             prop::collection::vec(any::<u8>(), 0..4),
         ], 0..40),
     ) {
         let kind = CsvKind::all().nth(nth).unwrap();
         let bytes = parts.concat();
-        if let Err(problems) = read(kind, "x.csv", &bytes, ExportContext::default()) {
-            prop_assert!(problems.count() > 0);
+        match read(kind, "x.csv", &bytes, ExportContext::default()) {
+            Ok(_) => {}
+            Err(problems) => {
+                prop_assert!(problems.count() > 0);
+                prop_assert!(!problems.grouped_lines().is_empty());
+            }
         }
         if let Ok(source) = RowSource::of_csv(&bytes, None) {
+            let _ = ColumnOptions::default().check(&[(kind, header_names(&source))]);
             let _ = rejected(&source, &[(2, "x".to_owned())].into());
         }
     }

@@ -11,6 +11,7 @@ use super::planner::Planner;
 use super::request::{RequestSubject, ResolvedRef};
 use crate::change::desired::{DesiredRecord, RecordRef, SourceLocation};
 use crate::change::plan::{fingerprints, reversibility};
+use crate::change::reformatted::is_reformatted;
 use crate::model::resource::ITEM_TYPES;
 use crate::model::{FieldValue, NaturalKey, Record, RecordKey, Resource, Role, Verb};
 
@@ -111,12 +112,19 @@ impl Planner<'_> {
                 return None;
             }
             let same_as = |record: &Record<'static>| {
-                record.values.get(*place).is_none_or(|value| equal_values(field, mine, value))
+                let is_same =
+                    |value| equal_values(field, mine, value) || is_reformatted(field, mine, value);
+                record.values.get(*place).is_none_or(is_same)
             };
             let untouched = base.flatten().is_some_and(same_as);
-            (!untouched && !same_as(live)).then_some(field.name)
+            (!untouched && !same_as(live)).then_some(field)
         };
         let fixed: Vec<_> = row.fields.iter().filter_map(differs).collect();
+        if matches!(row.channel, Some(RecordRef::Name(_))) {
+            fixed.iter().for_each(|field| self.leave_out(resource, row, field));
+            return;
+        }
+        let fixed: Vec<_> = fixed.iter().map(|field| field.name).collect();
         // An item with another date was assigned again since the state was read.
         let is_again = self.desired.recreate_missing && fixed.contains(&"date");
         if own && !is_again && !fixed.is_empty() {

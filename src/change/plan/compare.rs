@@ -9,6 +9,7 @@ use super::problems::Conflict;
 use super::types::{JsonFields, KeptValue};
 use crate::change::plan::verify_step::{still_true, unlisted_value};
 use crate::change::policy::OnConflict;
+use crate::change::reformatted::is_reformatted;
 use crate::model::state::is_hidden;
 use crate::model::{Field, FieldValue, Resource, Role, Verb};
 
@@ -50,8 +51,16 @@ impl Planner<'_> {
                 (Role::Identity | Role::Counter, _) => {}
                 (Role::ReadOnly, Some(theirs)) => {
                     let follows = changes_urls && [ROTATOR, "list"].contains(&field.name);
-                    if own && !follows && self.is_edited(pair, field, *place, mine, theirs, false) {
+                    if follows || is_reformatted_cell(pair, field, *place, mine) {
+                        continue;
+                    }
+                    if own && self.is_edited(pair, field, *place, mine, theirs, false) {
                         changes.read_only.push(field.name);
+                    } else if pair.row.id.is_none()
+                        && !fields::is_empty(mine)
+                        && !fields::equal_values(field, mine, theirs)
+                    {
+                        self.leave_out(pair.resource, pair.row, field);
                     }
                 }
                 (Role::Writable, Some(theirs)) => {
@@ -313,6 +322,18 @@ impl Planner<'_> {
         let before = base.and_then(|it| it.values.get(place)).unwrap_or(&FieldValue::Null);
         self.is_edited_since(pair, field, before, mine, theirs, writable)
     }
+}
+
+/// Whether the row has the value of the account or of the base in another form.
+fn is_reformatted_cell(
+    pair: &MatchedPair<'_>,
+    field: &Field,
+    place: usize,
+    mine: &FieldValue<'_>,
+) -> bool {
+    let records = [Some(pair.live), pair.base.flatten()].into_iter().flatten();
+    let mut values = records.filter_map(|record| record.values.get(place));
+    values.any(|value| is_reformatted(field, mine, value))
 }
 
 impl RecordChanges {

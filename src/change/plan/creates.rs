@@ -96,6 +96,9 @@ impl Planner<'_> {
                 None => {}
             }
         }
+        if row.id.is_none() {
+            self.leave_out_read_only(resource, row, body.contains_key("slug"));
+        }
         let natural = NaturalKey::text_of_json(resource, &body);
         let reversibility = reversibility::of_create(resource);
         let number = u32::try_from(self.drafts.len()).unwrap_or(u32::MAX);
@@ -116,6 +119,23 @@ impl Planner<'_> {
             source: row.source.clone(),
         });
         Some(ResolvedRef::Step(number))
+    }
+
+    /// Reports the values of a new record that the service sets itself. A slug determines two
+    /// URLs.
+    fn leave_out_read_only(&mut self, resource: Resource, row: &DesiredRecord, has_slug: bool) {
+        for (place, value) in &row.fields {
+            let Some(field) = resource.spec().fields.get(*place) else { continue };
+            let is_set = match field.role {
+                Role::ReadOnly => !fields::is_empty(value),
+                Role::Counter => !fields::is_empty(value) && value.cell() != "0",
+                _ => false,
+            };
+            let follows = has_slug && [ROTATOR, "list"].contains(&field.name);
+            if is_set && !follows {
+                self.leave_out(resource, row, field);
+            }
+        }
     }
 
     /// A value that no list shows, for a deleted record that is created again.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::naming::label;
-use super::problems::InvalidRow;
+use super::problems::{InvalidRow, no_such_name};
 use super::reused::ReusedIds;
 use super::types::{AccountMemory, CurrentState, PlanStep};
 use crate::change::desired::{DesiredRecord, DesiredRecords, DesiredState, SourceLocation};
@@ -167,8 +167,11 @@ pub(super) fn match_records(
     if foreign {
         matcher.reject_duplicate_names();
     }
+    // A row with an old name takes its record before another row takes the name that becomes free.
+    rest.sort_by_key(|at| wanted[*at].old_name.is_none());
     for at in rest {
         match wanted[at].id {
+            None if wanted[at].old_name.is_some() => matcher.match_by_old_name(at),
             None => matcher.match_by_natural_key(at),
             Some(id) if base.is_some_and(|base| base.contains_key(&RecordKey::Id(id))) => {
                 matcher.out.found[at] = RecordMatch::DeletedSinceBase;
@@ -297,6 +300,25 @@ impl RecordMatcher<'_> {
         }
     }
 
+    /// Matches a row without an id that has the name of its record.
+    fn match_by_old_name(&mut self, at: usize) {
+        let (resource, current) = (self.resource, self.current);
+        let index = self.index.get_or_insert_with(|| ids_by_natural_key(current, resource));
+        let key = self.wanted[at].current_key(resource);
+        let candidates = key.and_then(|key| index.get(&key)).cloned().unwrap_or_default();
+        match (self.unclaimed(&candidates).as_slice(), candidates.first()) {
+            ([one], _) => self.claim(at, *one),
+            ([], Some(taken)) => {
+                let first = self.out.claimed.get(taken).copied().unwrap_or(at);
+                self.reject_repeated(at, first);
+            }
+            ([], None) => {
+                self.reject(at, no_such_name(resource));
+            }
+            (several, _) => self.ambiguous(at, several),
+        }
+    }
+
     fn match_new(&mut self, at: usize, key: NaturalKey) {
         match self.new_keys.insert(key, at) {
             Some(first) => self.reject_repeated(at, first),
@@ -370,5 +392,55 @@ impl RecordMatcher<'_> {
         let key = self.label(at);
         self.out.found[at] = RecordMatch::Invalid;
         self.out.problems.push(InvalidRow { resource: self.resource, key, what, source });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::{FREE, requests, sheet, state};
+    use super::super::{AccountMemory, CurrentState, plan};
+    use super::*;
+
+    /// The requests or the problems of rows with an old name (empty for none) and a name.
+    fn renamed(rows: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let json: Vec<_> = rows.iter().map(|(_, name)| json!({"name": name})).collect();
+        let mut desired = sheet(Resource::Channels, &json);
+        let records = &mut desired.resources.get_mut(&Resource::Channels).unwrap().records;
+        for (record, (old, _)) in records.iter_mut().zip(rows) {
+            record.old_name = Some((*old).to_owned()).filter(|old| !old.is_empty());
+        }
+        let names = [(1, "A"), (2, "B"), (3, "Twin"), (4, "twin")];
+        let records = names.map(|(id, name)| (Resource::Channels, json!({"id": id, "name": name})));
+        let (live, memory) = (state(&records), AccountMemory::default());
+        let current = CurrentState { state: &live, memory: &memory };
+        plan(&desired, current, None, &FREE).map(|it| requests(&it)).map_err(|it| it.to_string())
+    }
+
+    #[test]
+    fn a_row_with_an_old_name_renames_its_record() {
+        assert_eq!(
+            renamed(&[("a", "C")]),
+            Ok(vec![r#"PUT /api/channel/1/update {"name":"C"}"#.to_owned()])
+        );
+        // The name that becomes free can be taken by a new record, in any order of the rows.
+        let freed = [
+            r#"PUT /api/channel/1/update {"name":"C"}"#.to_owned(),
+            r#"POST /api/channel/add {"name":"A"}"#.to_owned(),
+        ];
+        assert_eq!(renamed(&[("", "A"), ("A", "C")]), Ok(freed.to_vec()));
+        assert_eq!(renamed(&[("A", "C"), ("", "A")]), Ok(freed.to_vec()));
+        assert_eq!(renamed(&[("A", "B"), ("B", "C")]).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn an_old_name_of_no_record_or_of_several_is_a_problem() {
+        let none = "sheet.csv:2: channels Z: the account has no channel of this name";
+        assert_eq!(renamed(&[("Z", "C")]), Err(none.to_owned()));
+        let several = "sheet.csv:2: channels Twin: could be any of 3, 4: give the id of one";
+        assert_eq!(renamed(&[("Twin", "C")]), Err(several.to_owned()));
+        let twice = "sheet.csv:3: channels a: is the same channel as sheet.csv:2";
+        assert_eq!(renamed(&[("A", "C"), ("a", "D")]), Err(twice.to_owned()));
     }
 }

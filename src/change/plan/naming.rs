@@ -14,10 +14,14 @@ pub(super) fn rotator_url<'r>(resource: Resource, record: &'r Record<'static>) -
     fields::text(record.values.get(place)?)
 }
 
-/// A row's id, or else its natural key.
+/// A row's id, or else the natural key of its record.
 pub(super) fn label(resource: Resource, row: &DesiredRecord) -> String {
     let cell = |name: &str| row.value(resource, name).map(FieldValue::cell);
-    row.id.map_or_else(|| NaturalKey::text(resource, cell), |id| id.to_string())
+    match (row.id, &row.old_name) {
+        (Some(id), _) => id.to_string(),
+        (None, Some(name)) => name.clone(),
+        (None, None) => NaturalKey::text(resource, cell),
+    }
 }
 
 /// The name of a record.

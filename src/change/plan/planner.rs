@@ -11,9 +11,10 @@ use super::request::ResolvedRef;
 use super::reused::ReusedIds;
 use super::types::{CurrentState, JsonFields, KeptValue, UnsupportedChange};
 use super::verify_step::still_true;
+use crate::change::csv_files::{CsvProblem, CsvProblemKind, CsvProblems};
 use crate::change::desired::{DesiredRecord, DesiredState, SourceLocation};
 use crate::change::policy::Policy;
-use crate::model::{NaturalKey, Record, RecordKey, Resource, State};
+use crate::model::{Field, NaturalKey, Record, RecordKey, Resource, State};
 
 pub(super) struct Planner<'a> {
     pub desired: &'a DesiredState,
@@ -24,6 +25,8 @@ pub(super) struct Planner<'a> {
     pub drafts: Vec<StepDraft>,
     pub unsupported: Vec<UnsupportedChange>,
     pub kept: Vec<KeptValue>,
+    /// Cells that the API cannot set, of rows without an id.
+    pub left_out: CsvProblems,
     /// Values that are equal in both accounts, by the ids of the source account.
     pub agreed: BTreeMap<(Resource, i64), JsonFields>,
     pub problems: PlanProblems,
@@ -57,6 +60,7 @@ impl<'a> Planner<'a> {
             drafts: Vec::new(),
             unsupported: Vec::new(),
             kept: Vec::new(),
+            left_out: CsvProblems::default(),
             agreed: BTreeMap::new(),
             problems: PlanProblems::default(),
             resolved: HashMap::new(),
@@ -93,6 +97,22 @@ impl<'a> Planner<'a> {
             key: key.to_owned(),
             reason: reason.to_owned(),
             source: source.cloned(),
+        });
+    }
+
+    /// Reports a cell of a row without an id that the API cannot set.
+    pub fn leave_out(&mut self, resource: Resource, row: &DesiredRecord, field: &Field) {
+        let Some(source) = row.source.as_ref().filter(|source| source.line.is_some()) else {
+            return;
+        };
+        let (title, name) = (resource.spec().title, field.name);
+        self.left_out.push(CsvProblem {
+            file: source.file.clone(),
+            line: source.line,
+            row: source.row,
+            column: Some(name.to_owned()),
+            kind: CsvProblemKind::LeftOut,
+            what: format!("left out, because the API cannot set the `{name}` of a {title}"),
         });
     }
 

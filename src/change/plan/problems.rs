@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value as Json;
 
-use crate::change::desired::SourceLocation;
+use crate::change::desired::{DesiredRecord, SourceLocation};
 use crate::escaped::Escaped;
 use crate::model::Resource;
 
@@ -62,6 +62,25 @@ impl PlanProblems {
     pub fn is_conflict(&self) -> bool {
         self.rows.is_empty() && !self.conflicts.is_empty()
     }
+}
+
+impl PlanProblems {
+    /// The problems of rows with an old name that is not the name of exactly one record.
+    #[must_use]
+    pub fn unmatched(rows: &[(Resource, &DesiredRecord)]) -> Self {
+        let row = |(resource, row): &(Resource, &DesiredRecord)| InvalidRow {
+            resource: *resource,
+            key: row.old_name.clone().unwrap_or_default(),
+            what: no_such_name(*resource),
+            source: row.source.clone(),
+        };
+        Self { rows: rows.iter().map(row).collect(), conflicts: Vec::new() }
+    }
+}
+
+/// The problem of a row whose old name is the name of no record.
+pub(super) fn no_such_name(resource: Resource) -> String {
+    format!("the account has no {} of this name", resource.spec().title)
 }
 
 impl std::error::Error for PlanProblems {}

@@ -71,14 +71,14 @@ pub(crate) fn sheet(resource: Resource, rows: &[Json]) -> DesiredState {
             Some(name) => crate::change::desired::RecordRef::Name(name.to_owned()),
             None => crate::change::desired::RecordRef::Id(it.as_i64().unwrap()),
         });
-        let source = SourceLocation { file: "sheet.csv".to_owned(), line: Some(at as u64 + 2) };
-        let id = json.get("id").and_then(Json::as_i64);
-        DesiredRecord { id, channel, fields, source: Some(source) }
+        let mut source = SourceLocation::named("sheet.csv");
+        source.line = Some(at as u64 + 2);
+        let (id, source) = (json.get("id").and_then(Json::as_i64), Some(source));
+        DesiredRecord { id, channel, fields, source, ..DesiredRecord::default() }
     };
     let records = rows.iter().enumerate().map(row).collect();
-    let mut desired = DesiredState::default();
-    desired.resources.insert(resource, DesiredRecords { records, is_complete: false });
-    desired
+    let resources = [(resource, DesiredRecords { records, is_complete: false })].into();
+    DesiredState { resources, ..DesiredState::default() }
 }
 
 pub(crate) fn requests(plan: &Plan) -> Vec<String> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
+use crate::change::csv_files::CsvProblems;
 use crate::change::desired::SourceLocation;
 use crate::model::spec::Method;
 use crate::model::{Blanks, NaturalKey, Record, RecordKey, Resource, SentValues, State, Verb};
@@ -241,6 +242,9 @@ pub struct Plan {
     /// changed.
     #[serde(skip)]
     pub reused: Vec<ReusedId>,
+    /// Cells of rows without an id that the API cannot set. Not saved: they cause no request.
+    #[serde(skip)]
+    pub left_out: CsvProblems,
 }
 
 /// An id of a deleted desired record that the service has given to another record.

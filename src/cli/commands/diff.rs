@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::change::diff::{ChangeKind, CounterChange, RecordChange};
+use crate::cli::csv_args::CsvArgs;
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, CommandResult, Escaped, Exit, Paint, values};
 use crate::format;
@@ -39,6 +40,9 @@ pub struct Args {
     /// The encoding of CSV files, such as windows-1252; default: found from their bytes
     #[arg(long, value_name = "LABEL", value_parser = values::encoding)]
     pub encoding: Option<TextEncoding>,
+    /// How the columns of CSV files are read.
+    #[command(flatten)]
+    pub csv: CsvArgs,
     /// Exit with code 2 if there are changes
     #[arg(long)]
     pub detailed_exitcode: bool,
@@ -59,6 +63,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         skip: &args.skip,
         resource: args.resource,
         encoding: args.encoding,
+        csv: args.csv.options(),
         limits: args.bounds.limits(),
     };
     let report = compare(&app.env, &request)?;

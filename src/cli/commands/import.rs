@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use crate::cli::csv_args::{CsvArgs, SuspiciousArgs};
 use crate::cli::plan_args::PolicyArgs;
 use crate::cli::render;
 use crate::cli::run_args::RunArgs;
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, Exit};
-use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
+use crate::ops::apply::{ApplyInput, ApplyRequest, RunOptions, apply};
+use crate::ops::input::InputOptions;
 use crate::vault::journal::RunCommand;
 
 /// Create and change records from CSV files and workbooks
@@ -31,6 +33,12 @@ pub struct Args {
     /// What the plan may do, and which part of the input to use.
     #[command(flatten)]
     pub policy: PolicyArgs,
+    /// How the columns of CSV files are read.
+    #[command(flatten)]
+    pub csv: CsvArgs,
+    /// Whether to ask about suspicious values.
+    #[command(flatten)]
+    pub suspicious: SuspiciousArgs,
     /// How to execute the plan.
     #[command(flatten)]
     pub run: RunArgs,
@@ -49,10 +57,13 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         account: &account,
         command: RunCommand::Import,
         input: ApplyInput::Files(args.files.clone()),
-        options: args.policy.input(),
+        options: InputOptions { csv: args.csv.options(), ..args.policy.input() },
         policy: args.policy.policy(),
         password: None,
-        run: args.run.options(app),
+        run: RunOptions {
+            accept_suspicious: args.suspicious.accept_suspicious,
+            ..args.run.options(app)
+        },
         limits: args.bounds.limits(),
     };
     render::run::show(app, &account, &apply(&app.env, request)?)

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use crate::cli::csv_args::CsvArgs;
 use crate::cli::hints::hint;
 use crate::cli::plan_args::{MaxStalenessArgs, PlanFormat, PlanOutputArgs, PolicyArgs};
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, CommandResult, Exit, render};
 use crate::ops::NextStep;
+use crate::ops::input::InputOptions;
 use crate::ops::plan::{PlanRequest, plan_changes};
 
 /// Show the steps that change an account to match the input, and their cost
@@ -39,6 +41,9 @@ pub struct Args {
     /// How the plan is shown.
     #[command(flatten)]
     pub shown: PlanOutputArgs,
+    /// How the columns of CSV files are read.
+    #[command(flatten)]
+    pub csv: CsvArgs,
     /// The maximum age of lists.
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
@@ -57,7 +62,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let request = PlanRequest {
         account: &account,
         input: &args.inputs,
-        options: args.policy.input(),
+        options: InputOptions { csv: args.csv.options(), ..args.policy.input() },
         policy: args.policy.policy(),
         max_staleness: args.staleness.max_staleness,
         save: args.out.clone(),
@@ -78,7 +83,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         app.out.note(format_args!("{kept}; {}", hint(&NextStep::DeleteMissing)));
     }
     if let Some(refusal) = &report.refusal {
-        let lines: Vec<_> = refusal.details.iter().map(|line| format!("\n  {line}")).collect();
+        let lines: Vec<_> =
+            refusal.details.lines.iter().map(|line| format!("\n  {line}")).collect();
         app.out.warn(format_args!("`apply` will refuse this plan:{}", lines.concat()));
         if let Some(next) = &refusal.next {
             app.out.note(format_args!("hint: {}", hint(next)));

@@ -1,8 +1,10 @@
 //! `linkvault rehearse`: applies a plan to a local copy of the account.
 
+use crate::cli::csv_args::CsvArgs;
 use crate::cli::plan_args::{MaxStalenessArgs, PlanOutputArgs, PolicyArgs};
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, Exit, render, values};
+use crate::ops::input::InputOptions;
 use crate::ops::rehearse::{RehearsalAssumptions, RehearseRequest, rehearse};
 
 /// Apply to a local copy of the account to see refusals and duration
@@ -41,6 +43,9 @@ pub struct Args {
     /// How the plan is shown.
     #[command(flatten)]
     pub shown: PlanOutputArgs,
+    /// How the columns of CSV files are read.
+    #[command(flatten)]
+    pub csv: CsvArgs,
     /// The maximum age of lists.
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
@@ -60,7 +65,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let request = RehearseRequest {
         account: &account,
         input: &args.inputs,
-        options: args.policy.input(),
+        options: InputOptions { csv: args.csv.options(), ..args.policy.input() },
         policy: args.policy.policy(),
         assumptions: RehearsalAssumptions { caps, behaviour },
         fail_fast: args.fail_fast,

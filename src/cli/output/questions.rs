@@ -9,7 +9,7 @@ use crate::cli::answers::{plan_answer, step_answer, yes_or_no};
 use crate::cli::question::is_interrupt;
 use crate::cli::terminal::{TerminalMode, discard_typed_keys};
 use crate::cli::{CliError, Escaped, OpErrorKind, hints};
-use crate::ops::{NextStep, OpError, PlanAnswer};
+use crate::ops::{Details, NextStep, OpError, PlanAnswer};
 
 impl Output {
     /// Whether questions can be asked: stdin and stderr are terminals.
@@ -80,6 +80,23 @@ impl Output {
         discard_typed_keys();
         let typed = self.ask(format_args!("Type {count} to allow it, or Enter to stop:"))?;
         Ok(typed.is_some_and(|typed| typed == count.to_string()))
+    }
+
+    /// Asks whether `values`, which are probably mistakes, are meant.
+    ///
+    /// # Errors
+    /// As [`Self::confirm`].
+    pub fn accept_suspicious(&self, question: &str, values: &Details) -> Result<bool, OpError> {
+        if !self.can_ask() {
+            let message =
+                format!("cannot ask \"{question}\" without a terminal; nothing was written");
+            let failure = OpError::new(OpErrorKind::Usage, message).details(values.clone());
+            return Err(failure.next(NextStep::AcceptSuspicious));
+        }
+        for line in self.shown_details(values) {
+            self.warn(line);
+        }
+        self.ask_until(&format!("{question} [y/N]"), "answer y or n", false, yes_or_no)
     }
 
     /// Asks until `parse` accepts the answer. At the end of the input, the answer is `otherwise`.

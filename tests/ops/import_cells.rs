@@ -1,0 +1,325 @@
+//! CSV files as people write them: names of columns, forms of values, old names, suspicious values
+//! and grouped mistakes.
+
+use serde_json::{Value, json};
+
+use crate::support::{CommandOutput, LiveService, TestEnvironment};
+
+fn live() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    (environment, service)
+}
+
+fn import(environment: &TestEnvironment, file: &str, more: &[&str]) -> CommandOutput {
+    environment.run(&[&["import", file, "--to", "main", "--yes"], more].concat())
+}
+
+fn bodies(service: &LiveService) -> Vec<Value> {
+    let service = service.sandbox();
+    let bodies = service.log().iter().filter_map(|entry| entry.body.as_deref());
+    bodies.map(|body| serde_json::from_slice(body).unwrap()).collect()
+}
+
+#[test]
+fn other_forms_of_names_and_values_are_read_with_a_remark() {
+    let (environment, service) = live();
+    environment.write(
+        "channels.csv",
+        "Name;COLOR;starred\nBar;rgb(31,111,84);ja\nShop;#fa0;FALSCH\nTea;1F6F54;x\n",
+    );
+    let ran = import(&environment, "channels.csv", &[]).succeeds().stdout_has("3 done");
+    ran.stderr_has("channels.csv: column `Name` is read as `name`, `COLOR` as `color`\n")
+        .stderr_has("channels.csv: COLOR: 3 cells have another form, such as `rgb(31,111,84)`, read as `#1F6F54`\n")
+        .stderr_has("channels.csv: starred: 3 cells have another form, such as `ja`, read as `true`\n");
+    let channel = |name: &str, color: &str, starred: bool| json!({"name": name, "color": color, "starred": starred});
+    let expected = [
+        channel("Bar", "#1F6F54", true),
+        channel("Shop", "#FFAA00", false),
+        channel("Tea", "#1F6F54", true),
+    ];
+    assert_eq!(bodies(&service), expected);
+    import(&environment, "channels.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
+}
+
+#[test]
+fn colours_of_codes_are_converted_to_rgb() {
+    let (environment, service) = live();
+    environment.write("qr_codes.csv", "type,data,background\nLink,https://a.example.com,#010203\n");
+    let ran = import(&environment, "qr_codes.csv", &[]).succeeds();
+    ran.stderr_has("qr_codes.csv: type: `Link` is read as `link`\n")
+        .stderr_has("qr_codes.csv: background: `#010203` is read as `rgb(1,2,3)`\n");
+    let code = json!({"type": "link", "data": "https://a.example.com", "background": "rgb(1,2,3)"});
+    assert_eq!(bodies(&service), [code]);
+    import(&environment, "qr_codes.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
+}
+
+#[test]
+fn columns_are_mapped_and_ignored() {
+    let (environment, service) = live();
+    environment.write("channels.csv", "Display name,Owner,Password\nShop,Mia,geheim\n");
+    let options = ["--map", "display name=name", "--ignore-columns", "owner,password", "--yes"];
+    let said = "channels.csv: column `Display name` is read as `name`\n\
+                channels.csv: columns `Owner`, `Password` are ignored\n";
+    let plan = |more: &[&str]| {
+        environment.run(&[&["plan", "channels.csv", "--to", "main"], more].concat())
+    };
+    plan(&options[..4]).succeeds().stderr_has(said).stdout_has("1 create");
+    let diff = ["diff", "sandbox", "channels.csv"];
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    environment.run(&[&diff, &options[..4]].concat()).succeeds().stderr_has(said);
+    let apply = ["apply", "channels.csv", "--to", "main"];
+    environment.run(&[&apply[..], &options].concat()).succeeds().stderr_has(said);
+    assert_eq!(bodies(&service), [json!({"name": "Shop"})]);
+}
+
+#[test]
+fn a_column_option_that_fits_no_column_is_a_usage_error() {
+    let (environment, service) = live();
+    environment.write("channels.csv", "Display name\nShop\n");
+    let wrong = |options: &[&str], message: &str| {
+        let ran = import(&environment, "channels.csv", options).exits_with(64).stdout_is("");
+        ran.stderr_has(&format!("error: channels.csv: {message}\nhint: "));
+    };
+    let near = "no column is called `Dispaly name`; did you mean `Display name`?";
+    wrong(&["--map", "Dispaly name=name"], near);
+    let near = "channels has no column `nmae`; did you mean `name`?";
+    wrong(&["--map", "Display name=nmae"], near);
+    wrong(&["--ignore-columns", "Owner"], "no column is called `Owner`");
+    wrong(&["--match-on", "Owner"], "no column is called `Owner`");
+    environment.run(&["import", "channels.csv", "--to", "main", "--map", "name"]).exits_with(64);
+    environment.run(&["backup", "-q"]).succeeds();
+    let handled = service.request_count();
+    let of_state = ["apply", "main@latest", "--to", "main", "--yes", "--ignore-columns", "name"];
+    let ran = environment.run(&of_state).exits_with(64);
+    ran.stderr_has("error: cannot read columns of main@#1: it is not a CSV file\n");
+    assert_eq!((service.writes().len(), service.request_count()), (0, handled));
+}
+
+#[test]
+fn records_are_renamed_by_their_old_names() {
+    let (environment, service) = live();
+    environment.write(
+        "campaigns.csv",
+        "old name,name,public\nnewsletter,Monthly letter,\nPress,Newsletter,no\n,Winter,no\n",
+    );
+    let ran = import(&environment, "campaigns.csv", &[]).exits_with(1);
+    ran.stderr_has("campaigns.csv:2: public: must not be empty");
+    environment.edit("campaigns.csv", "letter,\n", "letter,yes\n");
+    let plan = environment.run(&["plan", "campaigns.csv", "--to", "main", "--json"]).succeeds();
+    assert_eq!(plan.json()["steps"].as_array().unwrap().len(), 3);
+    import(&environment, "campaigns.csv", &[]).succeeds().stdout_has("3 done");
+    let name = |id| service.sandbox().store().campaigns.get(id).unwrap().name.clone();
+    assert_eq!((name(3), name(8)), ("Monthly letter".to_owned(), "Newsletter".to_owned()));
+    assert_eq!(service.sandbox().store().campaigns.len(), 9);
+    let ran = import(&environment, "campaigns.csv", &[]).exits_with(1);
+    ran.stderr_has("campaigns.csv:3: campaigns Press: the account has no campaign of this name");
+}
+
+#[test]
+fn the_column_with_old_names_can_be_named() {
+    let (environment, service) = live();
+    environment.write("channels.csv", "Title,name\nLetters,Mail\nGhost,Spook\n");
+    let options = ["--match-on", "title"];
+    let ran = import(&environment, "channels.csv", &options).exits_with(1);
+    let message = "channels.csv:3: channels Ghost: the account has no channel of this name\n";
+    ran.stderr_has(message);
+    environment.run(&["backup", "-q"]).succeeds();
+    let diff = ["diff", "main", "channels.csv"];
+    environment.run(&[&diff[..], &options].concat()).exits_with(1).stderr_has(message);
+    environment.edit("channels.csv", "Ghost,Spook\n", "");
+    let ran = environment.run(&[&diff[..], &options].concat()).succeeds();
+    ran.stdout_has("name: \"Letters\" -> \"Mail\"\n");
+    assert_eq!(service.writes().len(), 0);
+    import(&environment, "channels.csv", &options).succeeds().stdout_has("1 update");
+}
+
+#[test]
+fn rejected_rows_keep_their_old_names() {
+    let (environment, _service) = live();
+    environment.write("campaigns.csv", "old_name,name\nAuthor Evenings,Newsletter\nPress,Media\n");
+    import(&environment, "campaigns.csv", &[]).exits_with(3);
+    let text = environment.text("campaigns.rejected.csv");
+    assert!(text.starts_with("old_name,name,problem\nAuthor Evenings,Newsletter,"), "{text}");
+}
+
+#[test]
+fn cells_that_the_api_cannot_set_are_told_for_rows_without_an_id() {
+    let (environment, service) = live();
+    environment.write(
+        "qr_codes.csv",
+        "type,data,name,date\ntext,one,First,10.07.2025 15:05\ntext,two,Second,\n",
+    );
+    let ran = import(&environment, "qr_codes.csv", &[]).succeeds().stdout_has("2 done");
+    ran.stderr_has("warning: qr_codes.csv: name: 2 cells are left out, because the API cannot set them (rows 2, 3)\n")
+        .stderr_has("warning: qr_codes.csv:2: date: left out, because the API cannot set the `date` of a QR code\n");
+    assert_eq!(service.writes().len(), 2);
+    environment
+        .write("campaigns.csv", "name,rotator,slug\nWinter,https://x.example/r/winter,winter\n");
+    let ran = import(&environment, "campaigns.csv", &[]).succeeds();
+    assert!(!ran.stderr().contains("left out"), "{}", ran.stderr());
+}
+
+#[test]
+fn a_reformatted_date_is_no_change() {
+    let (environment, _service) = live();
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "--only", "pixels", "-q"]).succeeds();
+    let text = environment.text("sheets/pixels.csv");
+    let cell = text.lines().nth(1).unwrap().split(',').nth(4).unwrap().to_owned();
+    let (date, time) = cell.split_once(' ').unwrap();
+    let parts: Vec<_> = date.split('-').collect();
+    let local = format!("{}.{}.{} {}", parts[2], parts[1], parts[0], &time[..5]);
+    let with_id = text.replace(&cell, &local);
+    environment.write("sheets/pixels.csv", &with_id);
+    let apply =
+        |more: &[&str]| environment.run(&[&["apply", "sheets", "--to", "main"], more].concat());
+    apply(&["--yes"]).succeeds().stdout_is("Nothing to do.\n");
+    environment.run(&["diff", "main", "sheets"]).succeeds().stdout_has("0 changed");
+    let without_id: Vec<_> = with_id.lines().map(|line| line.split_once(',').unwrap().1).collect();
+    environment.write("pixels.csv", &without_id.join("\n"));
+    let ran = import(&environment, "pixels.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
+    assert!(!ran.stderr().contains("left out"), "{}", ran.stderr());
+    environment.edit("sheets/pixels.csv", &local, "11.07.1999");
+    apply(&["--yes"]).exits_with(3).stdout_has("the API cannot change the `date` of a pixel");
+    environment.edit("pixels.csv", &local, "11.07.1999");
+    import(&environment, "pixels.csv", &[]).succeeds().stderr_has("pixels.csv:2: date: left out");
+}
+
+const SUSPICIOUS: &str = "type,name,tag\nbing,Pinterest ,a\nbing,b,\"1,23457E+14\"\nfoo,c,d\n";
+
+const FOUND: [&str; 3] = [
+    "pixels.csv:2: name: `Pinterest ` ends with a space",
+    "pixels.csv:3: tag: `1,23457E+14` is a number that a spreadsheet has rounded",
+    "pixels.csv:4: type: `foo` is not a known pixel type; known: gtmpixel, gapixel, fbpixel, \
+     adwordspixel, linkedinpixel, twitterpixel, adrollpixel, quorapixel, pinterest, bing, \
+     snapchat, reddit, tiktok",
+];
+
+#[test]
+fn suspicious_values_stop_an_import_without_a_terminal() {
+    let (environment, service) = live();
+    environment.write("pixels.csv", SUSPICIOUS);
+    let ran = import(&environment, "pixels.csv", &[]).exits_with(64).stdout_is("");
+    ran.stderr_is(&format!(
+        "error: cannot ask \"Use these 3 suspicious values as they are?\" without a terminal; \
+         nothing was written\n  {}\n  {}\n  {}\n\
+         hint: correct them, or pass --accept-suspicious to use them as they are\n",
+        FOUND[0], FOUND[1], FOUND[2]
+    ));
+    assert_eq!(service.request_count(), 0);
+    let document = import(&environment, "pixels.csv", &["--json"]).exits_with(64).json();
+    assert_eq!(document["error"]["details"], json!(FOUND));
+    import(&environment, "pixels.csv", &["--accept-suspicious"]).succeeds().stdout_has("3 done");
+}
+
+#[test]
+fn a_plan_and_a_dry_run_only_warn_of_suspicious_values() {
+    let (environment, service) = live();
+    environment.write("pixels.csv", SUSPICIOUS);
+    let warned = |ran: CommandOutput| {
+        FOUND.iter().fold(ran, |ran, line| ran.stderr_has(&format!("warning: {line}\n")));
+    };
+    warned(environment.run(&["plan", "pixels.csv", "--to", "main"]).succeeds());
+    warned(import(&environment, "pixels.csv", &["-n"]).succeeds());
+    environment.run(&["backup", "-q"]).succeeds();
+    warned(environment.run(&["diff", "main", "pixels.csv"]).succeeds());
+    assert_eq!(service.writes().len(), 0);
+}
+
+#[test]
+fn suspicious_values_are_asked_about_on_a_terminal() {
+    let (environment, service) = live();
+    environment.write("qr_codes.csv", "type,data\nlink,www.example.com\nlink,menu\n");
+    let command = ["import", "qr_codes.csv", "--to", "main", "--yes"];
+    let question = "Use these 2 suspicious values as they are? [y/N] ";
+    let terminal = environment.on_terminal(&command);
+    terminal.shows(question).types("\n");
+    let (code, screen) = terminal.ended();
+    assert_eq!(code, Some(0), "{screen}");
+    let line =
+        "qr_codes.csv: data: 2 cells are web addresses without http:// or https:// (rows 2, 3)";
+    assert!(screen.contains(line) && screen.contains("nothing was written"), "{screen}");
+    assert_eq!(service.request_count(), 0);
+    let terminal = environment.on_terminal(&command);
+    terminal.shows(question).types("y\n");
+    let (code, screen) = terminal.ended();
+    assert_eq!((code, service.writes().len()), (Some(0), 2), "{screen}");
+}
+
+#[test]
+fn a_domain_without_a_scheme_is_a_mistake_before_any_request() {
+    let (environment, service) = live();
+    environment.write("domains.csv", "domain\ngo.example.com\n");
+    let ran = import(&environment, "domains.csv", &[]).exits_with(1);
+    ran.stderr_has("domains.csv:2: domain: `go.example.com` has no http:// or https:// in front\n");
+    assert_eq!(service.request_count(), 0);
+}
+
+#[test]
+fn mistakes_are_grouped_and_shown_one_by_one_with_verbose() {
+    let (environment, service) = live();
+    let rows: String = (0..42).map(|nth| format!("C{nth},red{nth},maybe\n")).collect();
+    environment.write("channels.csv", &format!("name,color,starred\n{rows}"));
+    let ran = import(&environment, "channels.csv", &[]).exits_with(1);
+    ran.stderr_is(
+        "error: channels.csv has 84 mistakes\n  \
+         channels.csv: color: 42 cells are not a colour; write #RRGGBB (rows 2, 3, 4, 5, 6, …)\n  \
+         channels.csv: starred: 42 cells are not a boolean; write true or false (rows 2, 3, 4, 5, 6, …)\n  \
+         (-v shows each of them)\n\
+         hint: fix the file and run the command again; nothing was written\n",
+    );
+    let ran = import(&environment, "channels.csv", &["-v"]).exits_with(1);
+    ran.stderr_has("  channels.csv:43: color: `red41` is not a colour; write #RRGGBB\n");
+    let document = import(&environment, "channels.csv", &["--json"]).exits_with(1).json();
+    assert_eq!(document["error"]["details"].as_array().unwrap().len(), 84);
+    assert_eq!(service.request_count(), 0);
+}
+
+#[test]
+fn rows_with_mistakes_are_written_to_an_annotated_copy() {
+    let (environment, service) = live();
+    let text = "name;description;color;problem\nA;\"x\ny\";red;old\nB;;#000000;\n;z;blue;\n";
+    environment.write("channels.csv", text);
+    let annotate = ["--annotate", "mistakes.csv"];
+    let ran = import(&environment, "channels.csv", &annotate).exits_with(1);
+    ran.stderr_has("hint: the rows with mistakes are in mistakes.csv; fix them there and import that file; nothing was written to the account\n");
+    assert_eq!(
+        environment.text("mistakes.csv"),
+        "name;description;color;problem\n\
+         A;\"x\ny\";red;\"color: `red` is not a colour; write #RRGGBB\"\n\
+         ;z;blue;\"color: `blue` is not a colour; write #RRGGBB; name: is missing; a channel \
+         without an id needs it\"\n"
+    );
+    assert_eq!(service.request_count(), 0);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode =
+            std::fs::metadata(environment.path("mistakes.csv")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let ran = import(&environment, "channels.csv", &["--annotate", "./channels.csv"]);
+    ran.exits_with(64).stderr_has("error: cannot write to ./channels.csv: it is an input file\n");
+    assert_eq!(environment.text("channels.csv"), text);
+    environment.write("campaigns.csv", "name\nA\n");
+    let both = ["plan", "channels.csv", "campaigns.csv", "--to", "main", "--annotate", "m.csv"];
+    let ran = environment.run(&both).exits_with(64);
+    ran.stderr_has("error: cannot annotate 2 files in one copy: channels.csv, campaigns.csv\n");
+    assert!(!environment.path("m.csv").exists());
+}
+
+#[test]
+fn hostile_cells_are_escaped_and_cut() {
+    let (environment, service) = live();
+    let long = "x".repeat(1 << 20);
+    environment.write("channels.csv", &format!("N\u{1b}[2Jame,color\nA,\u{1b}]0;{long}\nB,=1+1\n"));
+    let ran = import(&environment, "channels.csv", &[]).exits_with(1);
+    assert!(!ran.stderr().contains('\u{1b}') && ran.stderr().len() < 1000, "{}", ran.stderr());
+    environment
+        .write("channels.csv", &format!("name,starred\n\" A\nwarning: x\u{1b}{long}\",ja\n"));
+    let ran = import(&environment, "channels.csv", &[]).exits_with(64);
+    assert!(!ran.stderr().contains('\u{1b}') && ran.stderr().len() < 1000, "{}", ran.stderr());
+    assert!(!ran.stderr().contains("\nwarning: x"), "{}", ran.stderr());
+    assert_eq!(service.request_count(), 0);
+}
