@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::labels::{self, content_text};
 pub use crate::model::differences::FieldChange;
 use crate::model::differences::{self, FieldValues, fields};
 use crate::model::named::named;
@@ -30,6 +31,8 @@ pub struct RecordChange {
     pub kind: ChangeKind,
     /// The fields that differ; all fields of an added or removed record.
     pub fields: Vec<FieldChange>,
+    /// The content of a QR code, if it is known.
+    pub content: Option<String>,
 }
 
 /// A counter that differs.
@@ -107,6 +110,13 @@ fn compare(diff: &mut StateDiff, resource: Resource, before: &State, after: &Sta
     for (key, new) in after.iter().filter(|(key, _)| !before.contains_key(key)) {
         changes.push(change(resource, key, ChangeKind::Added, vec![], fields(is, new)));
     }
+    if resource == Resource::QrCodes {
+        let content =
+            |state: &State, key| content_text(state.sent(resource, key, labels::CONTENT)?);
+        for it in &mut changes {
+            it.content = content(is, &it.key).or_else(|| content(was, &it.key));
+        }
+    }
     changes.sort_by(|one, other| one.key.cmp(&other.key));
     diff.changes.append(&mut changes);
 }
@@ -131,7 +141,7 @@ fn change(
     after: FieldValues,
 ) -> RecordChange {
     let fields = differences::field_changes(before, after);
-    RecordChange { resource, key: key.clone(), kind, fields }
+    RecordChange { resource, key: key.clone(), kind, fields, content: None }
 }
 
 fn counter_change(resource: Resource, old: &Record<'_>, new: &Record<'_>) -> Option<CounterChange> {

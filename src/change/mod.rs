@@ -17,6 +17,7 @@ pub mod desired;
 pub mod diff;
 pub mod export;
 pub mod guards;
+pub mod labels;
 pub mod lists;
 pub mod overlay;
 pub mod plan;

@@ -6,6 +6,7 @@ use std::fmt::{self, Write};
 
 use serde_json::{Map, Value as Json, json};
 
+use super::labels::{StepLabel, StepLabels};
 use super::plan::{JsonFields, Plan, PlanStep, UnsupportedChange};
 use crate::escaped::Escaped;
 use crate::format::truncate;
@@ -15,6 +16,8 @@ use crate::model::{Resource, Verb};
 const MAX_LINES: usize = 5;
 /// The most characters of a value on its line.
 const MAX_VALUE: usize = 60;
+/// The most characters of the name of a record.
+const MAX_LABEL: usize = 100;
 
 /// Writes the plan as text: steps by resource, what cannot be reverted, verified or done, and the
 /// cost.
@@ -22,10 +25,11 @@ const MAX_VALUE: usize = 60;
 /// # Errors
 /// When writing to `out` fails.
 pub fn text(plan: &Plan, out: &mut impl Write) -> fmt::Result {
+    let labels = StepLabels::new(&plan.steps, &plan.contents);
     for (resource, steps) in by_resource(plan) {
         writeln!(out, "{resource}")?;
         for step in steps {
-            step_lines(step, out)?;
+            step_lines(step, &labels, out)?;
         }
         writeln!(out)?;
     }
@@ -110,12 +114,12 @@ fn by_resource(plan: &Plan) -> BTreeMap<Resource, Vec<&PlanStep>> {
     groups
 }
 
-/// A step as in the text of its plan.
+/// A step of `plan` as in its text.
 #[must_use]
-pub fn step(step: &PlanStep) -> String {
+pub fn step(plan: &Plan, step: &PlanStep) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = step_lines(step, &mut text);
+    let _ = step_lines(step, &StepLabels::new(&plan.steps, &plan.contents), &mut text);
     text
 }
 
@@ -128,10 +132,14 @@ const fn sigil(verb: Verb) -> char {
     }
 }
 
-fn step_lines(step: &PlanStep, out: &mut impl Write) -> fmt::Result {
-    write!(out, "  {} {}", sigil(step.verb), Escaped(cut(&step.key)))?;
-    if !step.name.is_empty() && step.name != step.key {
-        write!(out, "  {}", Escaped(cut(&step.name)))?;
+fn step_lines(step: &PlanStep, labels: &StepLabels<'_>, out: &mut impl Write) -> fmt::Result {
+    let StepLabel { key, name } = labels.label(step);
+    write!(out, "  {} {}", sigil(step.verb), Escaped(cut(&key)))?;
+    if !name.is_empty() {
+        write!(out, "  {}", Escaped(truncate(&name, MAX_LABEL)))?;
+    }
+    if let Some(number) = labels.number(step) {
+        write!(out, "  (step {number})")?;
     }
     if let Some(old) = step.replaces {
         write!(out, "  (was {old})")?;
@@ -181,7 +189,10 @@ fn values(before: &Json, after: &Json) -> (String, String) {
 fn value(json: &Json) -> String {
     let text = match json {
         Json::Null => "nothing".to_owned(),
-        Json::String(text) => return format!("\"{}\"", Escaped(cut(text))),
+        Json::String(text) => {
+            let text = cut(text).replace('\\', r"\\").replace('"', "\\\"");
+            return format!("\"{}\"", Escaped(text));
+        }
         json => json.to_string(),
     };
     Escaped(cut(&text)).to_string()
@@ -267,13 +278,17 @@ fn time(seconds: f64) -> String {
 /// # Errors
 /// When writing to `out` fails.
 pub fn markdown(plan: &Plan, out: &mut impl Write) -> fmt::Result {
+    let labels = StepLabels::new(&plan.steps, &plan.contents);
     for (resource, steps) in by_resource(plan) {
         writeln!(out, "### {}\n", escaped(resource.name()))?;
         writeln!(out, "| | record | name | field | before | after |")?;
         writeln!(out, "|---|---|---|---|---|---|")?;
         for step in steps {
-            let head =
-                [step.verb.name(), &step.key, &step.name].map(|it| escaped(&cut(it))).join(" | ");
+            let StepLabel { key, name } = labels.label(step);
+            let number = labels.number(step).map(|number| format!(" (step {number})"));
+            let name = format!("{name}{}", number.unwrap_or_default());
+            let head = [step.verb.name(), &key, name.trim()];
+            let head = head.map(|it| escaped(&truncate(it, MAX_LABEL))).join(" | ");
             let lines = lines(step);
             if lines.is_empty() {
                 writeln!(out, "| {head} | | | |")?;
@@ -331,11 +346,18 @@ pub fn escaped(text: &str) -> String {
 /// The plan as the document that `plan --json` prints.
 #[must_use]
 pub fn document(plan: &Plan, account: &str) -> Json {
+    let labels = StepLabels::new(&plan.steps, &plan.contents);
     let mut document = Map::new();
     document.insert("format".to_owned(), json!(1));
     document.insert("account".to_owned(), json!(account));
     if let Ok(Json::Object(rest)) = serde_json::to_value(plan) {
         document.extend(rest);
+    }
+    let steps = document.get_mut("steps").and_then(Json::as_array_mut);
+    for (step, shown) in plan.steps.iter().zip(steps.into_iter().flatten()) {
+        if let Some(content) = labels.content(step) {
+            shown["content"] = json!(content);
+        }
     }
     Json::Object(document)
 }
@@ -355,9 +377,11 @@ mod tests {
     #[test]
     fn a_plan_is_listed_by_resource_and_ends_with_its_cost() {
         let shown = as_text(&plan_with_every_verb());
-        let begins = "campaigns\n  - 2  Old\n  ~ 1  Spring\n      public: false -> true\n  + New\n";
+        let begins = "campaigns\n  - 2  Old\n  ~ 1  Spring\n      public: false -> true\n  + New  (step 7)\n";
         assert!(shown.contains(begins), "{shown}");
         assert!(shown.contains("  > 1/links/33  Spring\n"), "{shown}");
+        let refers = "  > links/33  to campaign `New` (created by step 7)\n";
+        assert!(shown.contains(refers), "{shown}");
         let ends = "\
 Cannot be completely reverted:
   2 assigns of campaigns: the API cannot unassign, and no list shows it
@@ -438,8 +462,8 @@ Not supported:
         let (before, after) = values(&url("/one"), &url("/two"));
         assert_eq!(before, "\"…aaaaaaaaaaa/one\"");
         assert_eq!(after, "\"…aaaaaaaaaaa/two\"");
-        let (before, _) = values(&Json::from("a"), &Json::from("b"));
-        assert_eq!(before, "\"a\"");
+        let (before, after) = values(&Json::from("a"), &Json::from("b\\\"\n"));
+        assert_eq!((before.as_str(), after.as_str()), ("\"a\"", r#""b\\\"\n""#));
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Events for Terminal {
 
     fn confirm_step(&self, plan: &Plan, step: &PlanStep) -> Result<StepAnswer, OpError> {
         let count = plan.steps.len();
-        self.out.confirm_step(&shown::plan::step(&self.out, step), (step.step, count))
+        self.out.confirm_step(&shown::plan::step(&self.out, plan, step), (step.step, count))
     }
 
     fn exceed_limit(&self, refusal: &GuardRefusal) -> Result<bool, OpError> {

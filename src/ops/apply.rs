@@ -295,7 +295,8 @@ pub(super) fn run_saved_plan(
         return Err(session.discard_after(&observation, failure));
     }
     let request = RunRequest { plan_id: saved.id, ..RunRequest::new(RunCommand::Apply, input) };
-    let plan = Plan { cost: observation.cost(&saved.plan), ..saved.plan };
+    let mut plan = saved.plan;
+    observation.complete(&mut plan);
     run_plan(session, request, (plan, None), observation, policy, run)
 }
 

@@ -8,6 +8,7 @@ use super::plan::guard_failure;
 use super::write_session::WriteSession;
 use super::{Env, OpError};
 use crate::change::guards::check_guards;
+use crate::change::labels::{StepLabel, StepLabels};
 use crate::change::plan::{Plan, PlanPart, choose};
 use crate::change::policy::Policy;
 use crate::format;
@@ -73,9 +74,12 @@ pub(super) fn confirm_plan<'p>(
     }
     let chosen = choose(plan, |step| env.events().confirm_step(plan, step))?;
     let PlanPart { plan: mut part, left_out } = chosen;
+    let labels = StepLabels::new(&plan.steps, &plan.contents);
     for (step, cause) in left_out.iter().take(MAX_NAMED) {
-        let what = plan.steps.iter().find(|it| it.step == *step);
-        let what = what.map(|it| format!(" ({} of {} {})", it.verb.name(), it.resource, it.key));
+        let what = plan.steps.iter().find(|it| it.step == *step).map(|it| {
+            let StepLabel { key, name } = labels.label(it);
+            format!(" ({} of {}: {key} {name})", it.verb.name(), it.resource)
+        });
         let what = what.unwrap_or_default();
         env.note(format_args!("step {step}{what} is left out: it depends on step {cause}"));
     }

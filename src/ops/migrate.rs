@@ -183,7 +183,7 @@ fn move_records(
     let current = CurrentState { state: &observation.state, memory: &observation.memory };
     let made = MigrationPlan::plan(mapped, current, &policy);
     let mut moving = made.map_err(|it| session.discard_after(&observation, OpError::from(&it)))?;
-    moving.plan.cost = observation.cost(&moving.plan);
+    observation.complete(&mut moving.plan);
     if request.goal == MigrateGoal::Verify {
         if !moving.plan.steps.is_empty() {
             env.events().planned(&moving.plan, true)?;

@@ -9,6 +9,7 @@ use super::account_session::{AccountSession, SessionLimits, lock_command};
 use super::{Env, OpError};
 use crate::apply;
 use crate::change::cost::{CrawlRequests, cost};
+use crate::change::labels::contents;
 use crate::change::lists::Lists;
 use crate::change::plan::{AccountMemory, Plan, PlanCost, RequestRate};
 use crate::change::staleness::StalenessLimit;
@@ -54,6 +55,12 @@ pub struct Observation {
 }
 
 impl Observation {
+    /// Adds to `plan` its cost, and the contents of QR codes by which its steps are named.
+    pub fn complete(&self, plan: &mut Plan) {
+        plan.cost = self.cost(plan);
+        plan.contents = contents(&self.memory.sent);
+    }
+
     /// The cost of executing `plan`, with this crawl and the one at the end.
     #[must_use]
     pub fn cost(&self, plan: &Plan) -> PlanCost {

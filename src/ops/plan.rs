@@ -110,7 +110,7 @@ pub fn make_plan(
 ) -> Result<Plan, OpError> {
     let current = CurrentState { state: &observation.state, memory: &observation.memory };
     let mut plan = plan(desired, current, base, policy).map_err(|it| OpError::from(&it))?;
-    plan.cost = observation.cost(&plan);
+    observation.complete(&mut plan);
     log(&plan);
     Ok(plan)
 }

@@ -16,6 +16,7 @@ mod limits_and_interrupts;
 pub mod migrate;
 mod other_account;
 mod post_backup;
+mod qr_contents;
 mod read_commands;
 mod rehearse;
 mod restore_vault;

@@ -87,6 +87,7 @@ impl SavedPlan {
     ) -> Self {
         // The file does not contain these.
         plan.reused.clear();
+        plan.contents.clear();
         if let Some(foreign) = &mut plan.foreign {
             foreign.kept.clear();
             foreign.agreed.clear();

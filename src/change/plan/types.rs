@@ -245,6 +245,10 @@ pub struct Plan {
     /// Cells of rows without an id that the API cannot set. Not saved: they cause no request.
     #[serde(skip)]
     pub left_out: CsvProblems,
+    /// The known contents of QR codes, by id, to name them. Not saved: a plan file could state wrong
+    /// ones.
+    #[serde(skip)]
+    pub contents: BTreeMap<i64, String>,
 }
 
 /// An id of a deleted desired record that the service has given to another record.

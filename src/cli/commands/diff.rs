@@ -124,10 +124,14 @@ pub(super) fn change(change: &RecordChange) -> Value {
         .iter()
         .map(|it| (it.name.clone(), json!({"before": it.before, "after": it.after})))
         .collect();
-    json!({
+    let mut document = json!({
         "resource": change.resource, "id": super::show::id(&change.key),
         "change": change.kind.name(), "fields": fields,
-    })
+    });
+    if let Some(content) = &change.content {
+        document["content"] = json!(content);
+    }
+    document
 }
 
 fn print(app: &App, report: &DiffReport) -> Result<(), CliError> {
@@ -175,7 +179,10 @@ const fn sigil(kind: ChangeKind) -> (&'static str, Paint) {
 /// Prints one change: a line for its record, and a line for each field.
 pub(super) fn lines(app: &App, change: &RecordChange) -> Result<(), CliError> {
     let (sigil, paint) = sigil(change.kind);
-    let head = format!("{sigil} {} {}", change.resource, Escaped(&change.key));
+    let content = change.content.as_ref();
+    let content = content.map(|it| format!("  {}", Escaped(format::truncate(it, 100))));
+    let content = content.unwrap_or_default();
+    let head = format!("{sigil} {} {}{content}", change.resource, Escaped(&change.key));
     app.out.line(app.out.paint(paint, &head))?;
     for field in &change.fields {
         let name = Escaped(&field.name);

@@ -1,9 +1,12 @@
 //! `linkvault runs`: lists the runs of an account, or the steps of one.
 
-use crate::model::RunId;
+use std::collections::BTreeMap;
+
+use crate::model::{Resource, RunId};
 use crate::ops::{error_sources, state_ref};
 use serde_json::{Value, json};
 
+use crate::change::labels::{self, StepLabels};
 use crate::change::plan::PlanStep;
 use crate::cli::values;
 use crate::cli::{App, CliError, Escaped, Exit, TextTable};
@@ -39,7 +42,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     if let Some(number) = args.run {
         let told = |error| error_sources::vault_error(error, &account.name);
         let run = vault.run(number).map_err(told)?;
-        return steps(app, &account, &run, is_executing, &vault.steps(number)?);
+        let contents = labels::contents(&vault.sent_values(None, &[Resource::QrCodes])?);
+        return steps(app, &account, &run, is_executing, (&vault.steps(number)?, &contents));
     }
     let runs = vault.runs()?;
     if app.out.is_json() {
@@ -95,28 +99,29 @@ fn steps(
     account: &AccountConfig,
     run: &Run,
     is_executing: bool,
-    steps: &[JournalStep],
+    (steps, contents): (&[JournalStep], &BTreeMap<i64, String>),
 ) -> Result<Exit, CliError> {
+    let planned: Vec<_> =
+        steps.iter().map(|row| serde_json::from_str::<PlanStep>(&row.spec).ok()).collect();
+    let labels = StepLabels::new(planned.iter().flatten(), contents);
     if app.out.is_json() {
         let mut whole = document(run, is_executing);
         whole["format"] = json!(1);
         whole["account"] = json!(account.name);
-        whole["steps"] = steps.iter().map(step_document).collect();
+        let rows = steps.iter().zip(&planned);
+        whole["steps"] =
+            rows.map(|(row, step)| step_document(row, step.as_ref(), &labels)).collect();
         app.out.json(&whole)?;
         return Ok(Exit::Done);
     }
     let mut table =
         TextTable::new(&["step", "verb", "resource", "record", "state", "seen"]).right(&[0]);
-    for row in steps {
-        let Ok(step) = serde_json::from_str::<PlanStep>(&row.spec) else {
+    for (row, step) in steps.iter().zip(&planned) {
+        let Some(step) = step else {
             table.row([row.step.to_string(), "(damaged)".to_owned()]);
             continue;
         };
-        let record = match row.id {
-            Some(id) if step.id != Some(id) => format!("{id} {}", step.name),
-            _ if step.name.is_empty() || step.name == step.key => step.key.clone(),
-            _ => format!("{} {}", step.key, step.name),
-        };
+        let record = labels.record(step, row.id);
         table.row([
             row.step.to_string(),
             step.verb.name().to_owned(),
@@ -156,7 +161,7 @@ fn document(run: &Run, is_executing: bool) -> Value {
     })
 }
 
-fn step_document(row: &JournalStep) -> Value {
+fn step_document(row: &JournalStep, step: Option<&PlanStep>, labels: &StepLabels<'_>) -> Value {
     let mut document: Value = serde_json::from_str(&row.spec).unwrap_or_else(|_| json!({}));
     document["step"] = json!(row.step);
     document["state"] = json!(row.state.name());
@@ -165,5 +170,8 @@ fn step_document(row: &JournalStep) -> Value {
     document["message"] = json!(row.message);
     document["seen"] = json!(row.verified);
     document["remark"] = json!(row.remark);
+    if let Some(content) = step.and_then(|step| labels.content(step)) {
+        document["content"] = json!(content);
+    }
     document
 }

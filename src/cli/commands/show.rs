@@ -1,9 +1,12 @@
 //! `linkvault show`: prints a state, a resource of it, or one record.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::change::diff;
+use crate::change::{diff, labels};
 use crate::cli::session_args::SessionArgs;
 use crate::cli::values;
 use crate::cli::{App, CliError, CommandResult, Escaped, Exit, OpErrorKind, TextTable, hints};
@@ -123,8 +126,9 @@ fn list(app: &App, loaded: &mut LoadedState, resource: Resource) -> Result<(), C
     if app.out.is_json() {
         let mut records = Vec::new();
         loaded.each(resource, |record| records.extend(raw(&record)))?;
+        let contents = contents(loaded, resource)?;
         let (state, resource) = (&loaded.name, resource.name());
-        return app.out.json(&List { format: 1, state, resource, records });
+        return app.out.json(&List { format: 1, state, resource, records, contents });
     }
     if resource == Resource::Account {
         // There is one record with long values, so each field gets a line.
@@ -132,11 +136,17 @@ fn list(app: &App, loaded: &mut LoadedState, resource: Resource) -> Result<(), C
         loaded.each(resource, |record| table = Some(fields(resource, &record)))?;
         return table.map_or(Ok(()), |table| app.out.table(table));
     }
-    let names: Vec<_> = resource.spec().read_fields().map(|field| field.name).collect();
+    let known = contents(loaded, resource)?;
+    let mut names: Vec<_> = resource.spec().read_fields().map(|field| field.name).collect();
+    if !known.is_empty() {
+        names.push("content");
+    }
     let mut table = TextTable::new(&names);
     let mut count = 0;
     loaded.each(resource, |record| {
-        table.row(record.values.iter().map(crate::model::FieldValue::cell));
+        let content = known.get(&record.key.id()).map(|it| Cow::Borrowed(it.as_str()));
+        let values = record.values.iter().map(crate::model::FieldValue::cell);
+        table.row(values.chain(content));
         count += 1;
     })?;
     if count > 0 {
@@ -145,6 +155,18 @@ fn list(app: &App, loaded: &mut LoadedState, resource: Resource) -> Result<(), C
     let records = format::counted(count, "record", "records");
     app.out.note(format_args!("{records} of {resource} in {}", loaded.name));
     Ok(())
+}
+
+/// The known contents of QR codes, by id.
+fn contents(
+    loaded: &mut LoadedState,
+    resource: Resource,
+) -> Result<BTreeMap<i64, String>, CliError> {
+    if resource != Resource::QrCodes {
+        return Ok(BTreeMap::new());
+    }
+    let state = loaded.sent()?;
+    Ok(state.sent.as_ref().map(labels::contents).unwrap_or_default())
 }
 
 fn show_record(
@@ -198,6 +220,9 @@ struct List<'a> {
     state: &'a str,
     resource: &'a str,
     records: Vec<Box<RawValue>>,
+    /// The contents of QR codes that linkvault sent, by id.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    contents: BTreeMap<i64, String>,
 }
 
 #[derive(serde::Serialize)]

@@ -44,10 +44,10 @@ pub fn show(out: &Output, plan: &Plan, form: PlanFormat, answer: bool) -> Result
     Ok(())
 }
 
-/// A step as in the text of its plan.
+/// A step of `plan` as in its text.
 #[must_use]
-pub fn step(out: &Output, step: &PlanStep) -> String {
-    let text = render::step(step);
+pub fn step(out: &Output, plan: &Plan, step: &PlanStep) -> String {
+    let text = render::step(plan, step);
     let lines: Vec<_> = text.trim_end().lines().map(|line| painted(out, line)).collect();
     format!("{}\n{}", step.resource, lines.join("\n"))
 }

@@ -1,6 +1,7 @@
 //! Changes between two snapshots as table rows, field by field.
 
 use crate::change::diff::{self, ChangeKind};
+use crate::change::labels;
 use crate::format;
 use crate::model::{Record, RecordKey, Resource, SnapshotId, State};
 use crate::ui::links;
@@ -48,9 +49,14 @@ impl CountRow {
     }
 }
 
-/// The row of a changed record.
+/// The row of a changed record. A QR code is named by its content, if it is known.
 #[must_use]
-pub fn row(account: &str, resource: Resource, changed: &ChangedRecord) -> ChangeRow {
+pub fn row(
+    account: &str,
+    resource: Resource,
+    changed: &ChangedRecord,
+    content: Option<&str>,
+) -> ChangeRow {
     let kind = match (&changed.before, &changed.after) {
         (None, _) => ChangeKind::Added,
         (_, None) => ChangeKind::Removed,
@@ -77,10 +83,25 @@ pub fn row(account: &str, resource: Resource, changed: &ChangedRecord) -> Change
         kind: kind.name(),
         resource: resource.name(),
         key: changed.key.to_string(),
-        name: record.map(|record| name(resource, record)).unwrap_or_default(),
+        name: match content {
+            Some(content) => time_text::cut(content),
+            None => record.map(|record| name(resource, record)).unwrap_or_default(),
+        },
         href: links::record(account, resource, &changed.key),
         fields: fields.collect(),
     }
+}
+
+/// The content of a QR code, if linkvault sent it.
+pub fn content(
+    vault: &Vault,
+    resource: Resource,
+    key: &RecordKey,
+) -> Result<Option<String>, VaultError> {
+    if resource != Resource::QrCodes {
+        return Ok(None);
+    }
+    Ok(vault.remembered(resource, key)?.get(labels::CONTENT).and_then(labels::content_text))
 }
 
 /// The name of a record; empty if it has only its key.
@@ -124,7 +145,10 @@ pub fn read(
     let mut rows = Vec::new();
     for (resource, slice) in spread(counts, page) {
         let found = vault.changes_of(resource, from, to, slice)?;
-        rows.extend(found.iter().map(|changed| row(account, resource, changed)));
+        for changed in &found {
+            let content = content(vault, resource, &changed.key)?;
+            rows.push(row(account, resource, changed, content.as_deref()));
+        }
     }
     Ok(rows)
 }
@@ -169,7 +193,7 @@ mod tests {
             before: record(Resource::Campaigns, r#"{"id":1,"name":"a","public":true}"#),
             after: record(Resource::Campaigns, r#"{"id":1,"name":"b","public":true,"new":[1]}"#),
         };
-        let row = row("main", Resource::Campaigns, &changed);
+        let row = row("main", Resource::Campaigns, &changed, None);
         assert_eq!((row.kind, row.name.as_str()), ("changed", "b"));
         assert_eq!(row.href, "/accounts/main/records/campaigns/1");
         let fields: Vec<_> = row
@@ -187,7 +211,7 @@ mod tests {
             before: record(Resource::Campaigns, r#"{"id":"1","domain":"a"}"#),
             after: record(Resource::Campaigns, r#"{"id":1,"name":"a"}"#),
         };
-        let row = row("main", Resource::Campaigns, &changed);
+        let row = row("main", Resource::Campaigns, &changed, None);
         assert_eq!((row.kind, row.fields.len()), ("changed", 0));
     }
 

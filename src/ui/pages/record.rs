@@ -81,7 +81,13 @@ pub fn page(
         Resource::QrCodes => vault.scans(key.id())?,
         _ => Vec::new(),
     };
-    let called = changes::name(which, &shown);
+    let content = changes::content(&vault, which, &key)?;
+    let called = content.as_deref().map(time_text::cut);
+    let called = called.unwrap_or_else(|| changes::name(which, &shown));
+    let mut fields = fields(which, &shown);
+    if let Some(content) = content {
+        fields.push(Field { name: "content (as sent)", value: Some(content) });
+    }
     let way = vec![Link::new(links::records(name, which), which.name())];
     let page = RecordPage {
         frame: PageFrame::of(name, &key.to_string(), way),
@@ -90,7 +96,7 @@ pub fn page(
         key: key.to_string(),
         name: called,
         gone,
-        fields: fields(which, &shown),
+        fields,
         chart: match scans.is_empty() {
             true => Vec::new(),
             false => {
@@ -150,7 +156,7 @@ fn events(
         events.push(Event {
             snapshot: Link::new(href, format!("#{number}")),
             time: TimeText::new(snapshot.started, now),
-            change: changes::row(account, resource, changed),
+            change: changes::row(account, resource, changed, None),
         });
     }
     Ok((events, left_out))

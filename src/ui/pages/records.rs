@@ -6,6 +6,7 @@ use crate::format;
 use crate::model::spec::Role;
 use crate::model::{Record, Resource, SnapshotId};
 use crate::ui::links;
+use crate::ui::pages::changes;
 use crate::ui::pages::{PageContext, PageError, PageFrame, PagedRows, Pager, resource};
 use crate::ui::time_text;
 use crate::vault::browse::{PageRange, RecordSlice};
@@ -81,6 +82,15 @@ pub fn page(
         records: format::count(newest.outcome(it).map_or(0, |outcome| outcome.records)),
         chosen: it == which,
     });
+    let mut names: Vec<_> = columns(which).map(|(_, name)| name).collect();
+    let mut rows: Vec<_> = records.iter().map(|record| row(name, which, record)).collect();
+    if which == Resource::QrCodes {
+        names.push("content");
+        for (row, record) in rows.iter_mut().zip(&records) {
+            let content = changes::content(&vault, which, &record.key)?.unwrap_or_default();
+            row.cells.push(Cell { text: time_text::cut(&content), number: false });
+        }
+    }
     let page = RecordsPage {
         frame: PageFrame::of(name, which.name(), Vec::new()),
         resource: which.name(),
@@ -88,8 +98,8 @@ pub fn page(
         snapshot_href: links::snapshot(name, newest.number),
         q: q.to_owned(),
         tabs: tabs.collect(),
-        names: columns(which).map(|(_, name)| name).collect(),
-        rows: records.iter().map(|record| row(name, which, record)).collect(),
+        names,
+        rows,
         pager: Pager::new(query.at(), SIZE, total, |page| {
             links::with(&here, &[("q", q), ("page", page)])
         }),

@@ -1,14 +1,19 @@
 //! The page of a run with its steps.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 
+use crate::change::labels::StepLabels;
 use crate::change::plan::PlanStep;
 use crate::format;
-use crate::model::{RecordKey, SnapshotId};
+use crate::model::{RecordKey, Resource, SnapshotId};
 use crate::ui::links;
+use crate::ui::pages::changes;
 use crate::ui::pages::rows::RunRow;
 use crate::ui::pages::{Link, PageContext, PageError, PageFrame, PagedRows, Pager, number};
 use crate::ui::time_text::{self, TimeText};
+use crate::vault::Vault;
 use crate::vault::journal::{JournalStep, RunStatus, StepState, VerifiedState};
 
 /// Steps per page.
@@ -81,14 +86,45 @@ pub fn page(
         before: snapshot(run.before),
         after: snapshot(run.after),
         next,
-        steps: steps.iter().map(|step| row(name, step)).collect(),
+        steps: rows(name, &steps, &contents(&vault, &steps)?),
         pager: Pager::new(query.at(), SIZE, run.steps.values().sum(), link),
         run: RunRow::new(name, &run, is_executing, context.now),
     };
     Ok(page.render()?)
 }
 
-fn row(account: &str, row: &JournalStep) -> StepRow {
+/// The contents of the QR codes that the steps change or assign, by id.
+fn contents(vault: &Vault, steps: &[JournalStep]) -> Result<BTreeMap<i64, String>, PageError> {
+    let mut known = BTreeMap::new();
+    for step in steps.iter().filter_map(|row| serde_json::from_str::<PlanStep>(&row.spec).ok()) {
+        let of = |name: &str| step.after.as_ref()?.get(name)?.as_i64();
+        let id = match step.resource {
+            Resource::QrCodes => step.id,
+            Resource::ChannelItems => of("id"),
+            _ => None,
+        };
+        if let Some(id) = id
+            && let Some(content) = changes::content(vault, Resource::QrCodes, &RecordKey::Id(id))?
+        {
+            known.insert(id, content);
+        }
+    }
+    Ok(known)
+}
+
+fn rows(account: &str, rows: &[JournalStep], contents: &BTreeMap<i64, String>) -> Vec<StepRow> {
+    let steps: Vec<_> =
+        rows.iter().map(|row| serde_json::from_str::<PlanStep>(&row.spec).ok()).collect();
+    let labels = StepLabels::new(steps.iter().flatten(), contents);
+    rows.iter().zip(&steps).map(|(it, step)| row(account, it, step.as_ref(), &labels)).collect()
+}
+
+fn row(
+    account: &str,
+    row: &JournalStep,
+    step: Option<&PlanStep>,
+    labels: &StepLabels<'_>,
+) -> StepRow {
     let words = row.message.iter().chain(&row.remark).map(|words| time_text::cut(words)).collect();
     let tone = match row.state {
         StepState::Done => "good",
@@ -107,17 +143,13 @@ fn row(account: &str, row: &JournalStep) -> StepRow {
         seen: row.verified.map_or("", VerifiedState::name),
         words,
     };
-    let Ok(step) = serde_json::from_str::<PlanStep>(&row.spec) else { return shown };
+    let Some(step) = step else { return shown };
     let id = row.id.or(step.id);
     let key = RecordKey::parse(step.resource, &step.key).or_else(|| {
         // The key of a create is its name, until it has an id.
-        (step.resource != crate::model::Resource::ChannelItems).then_some(RecordKey::Id(id?))
+        (step.resource != Resource::ChannelItems).then_some(RecordKey::Id(id?))
     });
-    let called = match row.id {
-        Some(id) if step.id != Some(id) => format!("{id} {}", step.name),
-        _ if step.name.is_empty() || step.name == step.key => step.key.clone(),
-        _ => format!("{} {}", step.key, step.name),
-    };
+    let called = labels.record(step, row.id);
     (shown.verb, shown.resource) = (step.verb.name(), step.resource.name());
     shown.record = time_text::cut(&called);
     shown.href =
