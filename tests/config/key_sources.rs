@@ -74,7 +74,7 @@ fn a_fifo_or_a_device_in_place_of_a_file_is_refused_at_once() {
         let apply = ["apply", "--to", "main", "--yes", "--password-file", file];
         refuses(with_key(""), &apply, &format!("cannot read {file}: {why}"));
         let apply = ["apply", file, "--to", "main", "--yes"];
-        refuses(with_key(""), &apply, &format!("{file} is no file"));
+        refuses(with_key(""), &apply, &format!("cannot read {file}: it is not a file"));
         let environment = with_key("");
         let config = environment.path("config.toml");
         std::fs::remove_file(&config).unwrap();

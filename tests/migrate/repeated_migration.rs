@@ -283,7 +283,7 @@ fn verify_exits_with_0_only_if_everything_was_compared() {
         let id = store.campaigns.iter().find(|(_, row)| row.name == "Spring").unwrap().0;
         store.campaigns.remove(id);
     });
-    verify(&[]).exits_with(2).stderr_has("new lacks something");
+    verify(&[]).exits_with(2).stderr_has("new does not have all");
     migrate_again(&environment, &["--yes"]).succeeds();
     verify(&[]).succeeds();
     // A code of unknown content did not move.

@@ -151,7 +151,7 @@ fn a_folder_that_is_not_an_export_is_refused() {
     environment
         .run(&["diff", "sandbox", "pixels.csv"])
         .exits_with(1)
-        .stderr_is("error: pixels.csv is larger than 256 MiB\nhint: split it into several files\n");
+        .stderr_is("error: cannot read pixels.csv: it is larger than 256 MiB\nhint: split it into several files\n");
     edit(&environment, "sheets/manifest.json", "\"campaigns.csv\"", "\"../config.toml\"");
     environment.run(&["diff", "sandbox", "sheets"]).exits_with(1).stderr_is(
         "error: sheets/manifest.json: `../config.toml` is not a file of an export\n\

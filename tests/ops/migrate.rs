@@ -97,7 +97,7 @@ fn all_records_migrate_once_and_the_others_are_reported() {
     let environment = with_files(environment(&old, &new));
     let ran = migrate(&environment, &["--verify-only"]).exits_with(2);
     ran.stderr_has("new does not have all of old@#1: ")
-        .stderr_has("without --verify-only takes them");
+        .stderr_has("without --verify-only does them");
     assert_eq!(writes(&new), 0);
     migrate(&environment, &["-n"]).exits_with(3).stdout_has("TO BE DONE BY HAND");
     let would = migrate(&environment, &["-n", "--json"]).exits_with(3).json();

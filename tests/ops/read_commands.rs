@@ -231,7 +231,7 @@ fn init_writes_an_account_that_works_and_no_key() {
     environment.run(&["backup", "main", "-q"]).succeeds();
     let config = std::fs::read_to_string(environment.path("config.toml")).unwrap();
     assert!(config.contains("key_env = \"LINKS_KEY\"") && !config.contains(KEY), "{config}");
-    environment.run(&init).exits_with(1).stderr_has("there is an account `main` already");
+    environment.run(&init).exits_with(1).stderr_has("the account `main` already exists");
 }
 
 #[test]
