@@ -109,8 +109,10 @@ impl Events for Terminal {
     }
 
     fn confirm_plan(&self, question: &PlanQuestion<'_>) -> Result<PlanAnswer, OpError> {
-        if question.is_part || self.out.plans().paged {
-            self.out.note(render::end(question.plan));
+        let paged = self.out.plans().paged;
+        if question.is_part || paged {
+            let blank = if paged && !question.is_part { "\n" } else { "" };
+            self.out.note(format_args!("{blank}{}", render::end(question.plan)));
         }
         self.out.confirm_plan(question.text, question.by_step)
     }

@@ -12,24 +12,35 @@ pub(super) fn discard_typed_keys() {
     }
 }
 
-/// The mode of the terminal, which is set again on drop: a hidden question turns off the echo, and
-/// its thread may not end.
-pub(super) struct TerminalMode {
+/// The terminal without echo, until it is dropped: the thread that reads a hidden answer may not
+/// end.
+pub(super) struct EchoOff {
     #[cfg(unix)]
     saved: Option<rustix::termios::Termios>,
 }
 
-impl TerminalMode {
-    /// The present mode.
-    pub(super) fn save() -> Self {
-        Self {
-            #[cfg(unix)]
-            saved: rustix::termios::tcgetattr(io::stdin()).ok(),
+impl EchoOff {
+    /// Turns off the echo, so that keys are not shown even if they are typed as soon as the
+    /// question is on the screen.
+    pub(super) fn begin() -> Self {
+        #[cfg(unix)]
+        {
+            use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+            let saved = tcgetattr(io::stdin()).ok();
+            if let Some(saved) = &saved {
+                let mut silent = saved.clone();
+                silent.local_modes.remove(LocalModes::ECHO);
+                // Reading the answer tries it again, and fails if it cannot.
+                let _ = tcsetattr(io::stdin(), OptionalActions::Now, &silent);
+            }
+            Self { saved }
         }
+        #[cfg(not(unix))]
+        Self {}
     }
 }
 
-impl Drop for TerminalMode {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         #[cfg(unix)]
         if let Some(saved) = &self.saved {

@@ -29,7 +29,7 @@ fn a_long_plan_goes_through_a_pager_that_does_not_get_the_key() {
     assert_eq!(code, Some(0), "{screen}");
     // The end of the plan is shown again above the question.
     let (_, after) = screen.split_once("paged\n").unwrap();
-    assert!(after.starts_with("30 steps: 30 creates. "), "{screen}");
+    assert!(after.starts_with("\n30 steps: 30 creates. "), "{screen}");
     assert!(!screen.contains("Campaign 7"), "{screen}");
     let seen = environment.text("seen");
     assert!(seen.starts_with("campaigns\n  + Campaign 1\n") && seen.contains("30 steps: "));

@@ -2,7 +2,7 @@
 
 use crate::support::{KEY, LiveService, TestEnvironment};
 
-const KEY_QUESTION: &str = "not shown; Enter to name a variable: ";
+const KEY_QUESTION: &str = "(not shown; leave it empty to name a variable): ";
 const VARIABLE_QUESTION: &str = "[LINKVAULT_KEY]: ";
 
 #[test]
@@ -68,6 +68,20 @@ fn ctrl_c_at_a_question_of_init_writes_nothing() {
         assert!(screen.ends_with("error: interrupted; nothing was written\n"), "{screen}");
         assert_eq!(environment.files(), []);
     }
+}
+
+#[test]
+fn ctrl_c_at_a_question_for_a_password_leaves_the_echo_on() {
+    let (environment, service) = edited();
+    let password = ["apply", "--set-password", "--to", "main"];
+    let terminal = environment.on_terminal(&password);
+    terminal.shows("New password of the account: ").types("geheim\n");
+    terminal.shows("The same again: ").types("\u{3}");
+    let (code, screen) = terminal.ended();
+    assert_eq!(code, Some(130), "{screen}");
+    assert!(screen.ends_with("error: interrupted; nothing was written\n"), "{screen}");
+    assert!(!screen.contains("geheim"), "{screen}");
+    assert_eq!(service.writes(), Vec::<String>::new());
 }
 
 #[test]

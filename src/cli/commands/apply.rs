@@ -58,7 +58,9 @@ pub struct Args {
 /// If the input cannot be read, a guard refuses, the plan is stale, or the run stopped.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
-    // While it asks for the password, Ctrl-C ends the process.
+    // From now on Ctrl-C ends the question for the password instead of the process, so that the echo
+    // is on again.
+    app.catch_interrupts();
     let password = password(args, app)?;
     if let Some(password) = &password {
         app.env.redact_password(password);

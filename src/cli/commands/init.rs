@@ -139,12 +139,14 @@ fn with_scheme(answer: &str) -> Option<String> {
     lacks.then_some(url)
 }
 
+const KEY_QUESTION: &str = "The API key (not shown; leave it empty to name a variable)";
+
 /// Asks for the key, or else for the variable that holds it. Neither is repeated on the terminal.
 fn ask_key(args: &Args, app: &App) -> Result<NewKey, CliError> {
     require_terminal(app, "--key-env, --key-file or --key-command")?;
     new_key_file(&app.env, &args.name)?;
     loop {
-        let typed = app.out.ask_hidden("The API key, not shown; Enter to name a variable")?;
+        let typed = app.out.ask_hidden(KEY_QUESTION)?;
         if typed.trim().is_empty() {
             break;
         }

@@ -7,7 +7,7 @@ use super::Output;
 use crate::change::plan::StepAnswer;
 use crate::cli::answers::{plan_answer, step_answer, yes_or_no};
 use crate::cli::question::is_interrupt;
-use crate::cli::terminal::{TerminalMode, discard_typed_keys};
+use crate::cli::terminal::{EchoOff, discard_typed_keys};
 use crate::cli::{CliError, Escaped, OpErrorKind, hints};
 use crate::ops::{Details, NextStep, OpError, PlanAnswer};
 
@@ -149,7 +149,7 @@ impl Output {
     pub fn ask_hidden(&self, question: impl Display) -> Result<String, OpError> {
         let _ = self.stdout().flush();
         let question = format!("{}: ", Escaped(question));
-        let _mode = TerminalMode::save();
+        let _echo = EchoOff::begin();
         let answer = self.question.answer(|| rpassword::prompt_password(question));
         self.answered(answer)
     }
