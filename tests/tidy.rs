@@ -97,6 +97,7 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("percent_encoding", &["src/ui/"]),
     ("prometheus_client", &["src/ui/metrics.rs"]),
     ("rpassword", &["src/cli/output/questions.rs"]),
+    ("quick_xml", &["src/change/workbook/"]),
     ("regex", &["src/migrate/"]),
     ("roaring", &["src/crawl/", "src/vault/"]),
     ("rusqlite", &["src/vault/"]),
@@ -111,6 +112,7 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("toml", &["src/config/"]),
     ("tracing_subscriber", &["src/cli/logging.rs"]),
     ("ureq", &["src/api/ureq.rs", "src/api/ureq/"]),
+    ("zip", &["src/change/workbook/package.rs"]),
 ];
 
 /// Files without access to files, network, processes and clock.

@@ -10,6 +10,7 @@
 //! * [`policy`], [`guards`]: what a plan may do, and limits on its changes
 //! * [`cost`], [`render`]: the cost of a plan, and its text
 //! * [`staleness`]: the maximum age of the lists that a write depends on
+//! * [`workbook`]: workbooks of spreadsheets
 
 pub mod cost;
 pub mod csv_files;
@@ -25,3 +26,4 @@ pub mod policy;
 pub mod reformatted;
 pub mod render;
 pub mod staleness;
+pub mod workbook;

@@ -10,6 +10,10 @@ pub(crate) enum CellFault {
     Unclosed,
     /// There is text after the closing quote.
     Trailing,
+    /// A formula in a workbook has an error as its result.
+    Error,
+    /// A workbook does not store all digits of the number.
+    Inexact,
 }
 
 impl CellFault {
@@ -19,6 +23,11 @@ impl CellFault {
             Self::Unclosed => "the opening quote of this cell is never closed",
             Self::Trailing => {
                 "there is text after the closing quote; write a quote within a cell as \"\""
+            }
+            Self::Error => "the formula of this cell has an error as its result",
+            Self::Inexact => {
+                "a spreadsheet does not store all digits of this number; format the cell as text \
+                 and type the number again"
             }
         }
     }

@@ -72,7 +72,11 @@ pub fn read_rows(
     let mut lines = source.rows();
     let Some(header) = lines.next() else {
         let header = csv_kind.template().join(",");
-        let what = format!("the file is empty; its first line must be {header}");
+        let what = match source {
+            RowSource::Text(_) => "the file is empty; its first line",
+            RowSource::Sheet(_) => "the sheet is empty; its first row",
+        };
+        let what = format!("{what} must be {header}");
         findings.problem(CsvProblemKind::File, None, None, what);
         return Err(findings.problems);
     };

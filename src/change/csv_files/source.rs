@@ -1,13 +1,18 @@
-//! Where the rows of an input come from: the text of a CSV file.
+//! Where the rows of an input come from: the text of a CSV file, or a sheet of a workbook.
 
-use crate::change::csv_files::cells::{Row, TextRows, line_ends};
+use std::borrow::Cow;
+
+use crate::change::csv_files::cells::{Cell, CellFault, MAX_COLUMNS, Row, TextRows, line_ends};
 use crate::change::csv_files::encoding::{DecodedText, EncodingProblem, TextEncoding, decode};
+use crate::change::workbook::{CellKind, Sheet, SheetRow};
 
 /// The rows of an input.
 #[derive(Debug)]
 pub enum RowSource<'a> {
     /// The text of a CSV file.
     Text(DecodedText<'a>),
+    /// A sheet of a workbook.
+    Sheet(&'a Sheet),
 }
 
 impl<'a> RowSource<'a> {
@@ -24,6 +29,7 @@ impl<'a> RowSource<'a> {
     pub fn found_encoding(&self) -> Option<&'static str> {
         match self {
             Self::Text(decoded) => (!decoded.is_utf8()).then(|| decoded.encoding.name()),
+            Self::Sheet(_) => None,
         }
     }
 
@@ -34,6 +40,7 @@ impl<'a> RowSource<'a> {
                 let at = memchr::memchr(0, decoded.text.as_bytes())?;
                 Some(1 + line_ends(&decoded.text[..at]))
             }
+            Self::Sheet(_) => None,
         }
     }
 
@@ -42,6 +49,7 @@ impl<'a> RowSource<'a> {
     pub(crate) fn needs_mark(&self) -> bool {
         match self {
             Self::Text(decoded) => decoded.needs_mark(),
+            Self::Sheet(_) => true,
         }
     }
 
@@ -49,6 +57,7 @@ impl<'a> RowSource<'a> {
     pub(crate) fn rows(&self) -> Rows<'_> {
         match self {
             Self::Text(decoded) => Rows::Text(TextRows::new(&decoded.text)),
+            Self::Sheet(sheet) => Rows::Sheet(SheetRows::new(sheet)),
         }
     }
 }
@@ -56,6 +65,7 @@ impl<'a> RowSource<'a> {
 /// The rows of an input that are not blank.
 pub(crate) enum Rows<'a> {
     Text(TextRows<'a>),
+    Sheet(SheetRows<'a>),
 }
 
 impl Rows<'_> {
@@ -63,6 +73,7 @@ impl Rows<'_> {
     pub const fn separator(&self) -> u8 {
         match self {
             Self::Text(rows) => rows.separator,
+            Self::Sheet(_) => b',',
         }
     }
 
@@ -70,6 +81,7 @@ impl Rows<'_> {
     pub const fn limit(&mut self, cells: usize) {
         match self {
             Self::Text(rows) => rows.max_cells = cells,
+            Self::Sheet(rows) => rows.max_cells = cells,
         }
     }
 }
@@ -80,6 +92,46 @@ impl<'a> Iterator for Rows<'a> {
     fn next(&mut self) -> Option<Row<'a>> {
         match self {
             Self::Text(rows) => rows.next(),
+            Self::Sheet(rows) => rows.next(),
         }
+    }
+}
+
+/// The rows of a sheet that are not blank. Each has at least the cells of the first one, the header:
+/// a sheet stores no blank cells.
+pub(crate) struct SheetRows<'a> {
+    sheet: &'a Sheet,
+    nth: usize,
+    width: usize,
+    max_cells: usize,
+}
+
+impl<'a> SheetRows<'a> {
+    fn new(sheet: &'a Sheet) -> Self {
+        let width = sheet.row(0).map_or(0, SheetRow::width);
+        Self { sheet, nth: 0, width, max_cells: MAX_COLUMNS }
+    }
+}
+
+impl<'a> Iterator for SheetRows<'a> {
+    type Item = Row<'a>;
+
+    fn next(&mut self) -> Option<Row<'a>> {
+        let row = self.sheet.row(self.nth)?;
+        self.nth += 1;
+        let (line, count) = (u64::from(row.number), row.width().max(self.width));
+        let blank = Cell { raw: Cow::Borrowed(""), line, fault: None };
+        let mut cells = vec![blank; count.min(self.max_cells)];
+        for (column, kind, text) in row.cells() {
+            if let Some(cell) = cells.get_mut(column) {
+                cell.raw = Cow::Borrowed(text);
+                cell.fault = match kind {
+                    CellKind::Value => None,
+                    CellKind::Error => Some(CellFault::Error),
+                    CellKind::Inexact => Some(CellFault::Inexact),
+                };
+            }
+        }
+        Some(Row { line, number: line, cells, count })
     }
 }
