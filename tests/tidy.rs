@@ -101,6 +101,7 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("regex", &["src/migrate/"]),
     ("roaring", &["src/crawl/", "src/vault/"]),
     ("rusqlite", &["src/vault/"]),
+    ("rust_xlsxwriter", &["src/change/workbook/write.rs"]),
     ("rustix", &["src/cli/terminal.rs"]),
     ("rustls", &["src/api/ureq/"]),
     ("sha2", &["src/health/alert_message.rs"]),

@@ -12,7 +12,7 @@ use linkvault::api::http::ApiKey;
 use linkvault::api::pacer::Pacer;
 use linkvault::apply;
 use linkvault::change::cost::{CrawlRequests, cost};
-use linkvault::change::csv_files::write::CsvWriter;
+use linkvault::change::csv_files::write::{CsvDialect, CsvWriter};
 use linkvault::change::guards;
 use linkvault::change::lists::Lists;
 use linkvault::change::plan::{CurrentState, RequestRate, plan as make};
@@ -46,7 +46,7 @@ pub fn prepare(count: usize, sheet: &Path, vault: &Path) {
     let options = crawl::CrawlOptions { stats: StatisticsMode::None, ..options };
     let seen = crawl::crawl(&mut client, &mut vault, &*clock, &NoProgress, &options).unwrap();
     let out = BufWriter::new(File::create(sheet).unwrap());
-    let mut sheet = CsvWriter::begin(Resource::Campaigns, out).unwrap();
+    let mut sheet = CsvWriter::begin(Resource::Campaigns, out, CsvDialect::Plain).unwrap();
     let (name, _) = Resource::Campaigns.spec().field("name").unwrap();
     let mut nth = 0;
     vault

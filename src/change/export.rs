@@ -14,11 +14,16 @@ pub const MANIFEST: &str = "manifest.json";
 /// Name of the single file of a JSON export.
 pub const JSON: &str = "export.json";
 
+/// Name of the single file of an export as a workbook.
+pub const WORKBOOK: &str = "export.xlsx";
+
 /// The content of a file of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportContent {
     /// A CSV file of this kind.
     Csv(CsvKind),
+    /// A workbook with a sheet for each kind of CSV file.
+    Workbook,
     /// All records as the service sent them.
     Records,
 }
@@ -27,8 +32,10 @@ impl ExportContent {
     /// The content of the file called `file`; `None` for names that no export has.
     #[must_use]
     pub fn of(file: &str) -> Option<Self> {
-        if file == JSON {
-            return Some(Self::Records);
+        match file {
+            JSON => return Some(Self::Records),
+            WORKBOOK => return Some(Self::Workbook),
+            _ => {}
         }
         file.strip_suffix(".csv").and_then(CsvKind::from_name).map(Self::Csv)
     }
@@ -87,6 +94,8 @@ pub struct ManifestFile {
     pub file: String,
     /// Content of the file.
     pub content: ExportContent,
+    /// The sheets of a workbook.
+    pub sheets: Vec<CsvKind>,
     hash: String,
 }
 
@@ -136,6 +145,8 @@ impl Manifest {
         struct File {
             file: String,
             blake3: String,
+            #[serde(default)]
+            sheets: Vec<String>,
         }
         #[derive(Deserialize)]
         struct Text {
@@ -148,14 +159,15 @@ impl Manifest {
         known_format(bytes)?;
         let text: Text = serde_json::from_slice(bytes)?;
         let mut files: Vec<ManifestFile> = Vec::new();
-        for File { file, blake3: hash } in text.files {
+        for File { file, blake3: hash, sheets } in text.files {
             let Some(content) = ExportContent::of(&file) else {
                 return Err(ExportError::File(file));
             };
             if files.iter().any(|it| it.file == file) {
                 return Err(ExportError::Twice(file));
             }
-            files.push(ManifestFile { file, content, hash });
+            let sheets = sheets.iter().filter_map(|name| CsvKind::from_name(name)).collect();
+            files.push(ManifestFile { file, content, sheets, hash });
         }
         let Text { account, state, snapshot, digest, .. } = text;
         Ok(Self { account, state, snapshot, digest, files })

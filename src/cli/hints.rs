@@ -205,6 +205,13 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
             "save the file as UTF-8, or name its encoding with --encoding; nothing was written"
         }
         NextStep::ChooseEncoding => "--encoding names another",
+        NextStep::NameSheets => {
+            "name its sheets after resources, such as campaigns, or read its only sheet with \
+             --resource"
+        }
+        NextStep::SaveAsXlsx => {
+            "save it as .xlsx or .ods without a password, or as CSV; nothing was written"
+        }
         NextStep::NameFilesByResource => {
             "name its files after resources, such as campaigns.csv, or read one file with \
              --resource"

@@ -288,7 +288,9 @@ fn export(table: &TomlTable<'_, '_>) -> Option<ExportSettings> {
         table.problem("`to` is missing: the folder for the files");
     }
     let format = table
-        .text("format", "csv (the default) or json", |text| one_of(text, &ExportFormat::NAMES))
+        .text("format", "csv (the default), json or xlsx", |text| {
+            one_of(text, &ExportFormat::NAMES)
+        })
         .unwrap_or_default();
     Some(ExportSettings { folder: to?.path()?, format })
 }

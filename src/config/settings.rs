@@ -77,11 +77,14 @@ pub enum ExportFormat {
     Csv,
     /// JSON files.
     Json,
+    /// Workbooks.
+    Xlsx,
 }
 
 impl ExportFormat {
     /// All variants with their names in the configuration.
-    pub const NAMES: [(&'static str, Self); 2] = [("csv", Self::Csv), ("json", Self::Json)];
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("csv", Self::Csv), ("json", Self::Json), ("xlsx", Self::Xlsx)];
 }
 
 /// Receivers of alerts, and limits of the problems.

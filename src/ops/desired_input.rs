@@ -156,6 +156,8 @@ impl DesiredInput {
                     self.desired.campaign_links.retain(|link| !of(&link.source, name));
                 }
                 ExportContent::Records => self.desired = DesiredState::default(),
+                // Its sheets have names of their own.
+                ExportContent::Workbook => {}
             }
         }
     }

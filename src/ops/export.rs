@@ -11,8 +11,9 @@ use super::input::scope;
 use super::state_ref::{LoadedState, StateRef};
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::CsvKind;
-use crate::change::csv_files::write::{CsvWriter, campaign_links};
-use crate::change::export::{JSON, MANIFEST, raw};
+use crate::change::csv_files::write::{CsvDialect, CsvWriter, campaign_links};
+use crate::change::export::{JSON, MANIFEST, WORKBOOK, raw};
+use crate::change::workbook::write::{SheetWriter, WorkbookWriter};
 use crate::config::{AccountConfig, ExportFormat};
 use crate::files::{Durability, private_folder, temporary_beside};
 use crate::model::Resource;
@@ -24,8 +25,10 @@ pub struct ExportRequest<'a> {
     pub reference: &'a str,
     /// The folder to write to: new, empty, or with an earlier export.
     pub folder: &'a Path,
-    /// CSV files or one JSON file.
+    /// CSV files, one JSON file or one workbook.
     pub format: ExportFormat,
+    /// The form of CSV files.
+    pub dialect: CsvDialect,
     /// Only these resources; all if empty.
     pub only: &'a [Resource],
     /// Not these resources.
@@ -63,7 +66,8 @@ impl ExportPlan<'_> {
     /// # Errors
     /// If the folder has other files or cannot be written.
     pub fn write(&mut self) -> Result<ExportReport, OpError> {
-        export(&self.account, &mut self.state, self.request.folder, self.request.format)
+        let ExportRequest { folder, format, dialect, .. } = self.request;
+        export(&self.account, &mut self.state, folder, *format, *dialect)
     }
 }
 
@@ -85,12 +89,14 @@ pub fn export(
     loaded: &mut LoadedState,
     folder: &Path,
     format: ExportFormat,
+    dialect: CsvDialect,
 ) -> Result<ExportReport, OpError> {
     check_folder(folder)?;
     private_folder(folder).map_err(|error| cannot_write(folder, &error))?;
     let files = match format {
-        ExportFormat::Csv => csv_files(folder, loaded)?,
+        ExportFormat::Csv => csv_files(folder, loaded, dialect)?,
         ExportFormat::Json => vec![json_file(folder, loaded)?],
+        ExportFormat::Xlsx => vec![workbook_file(folder, loaded)?],
     };
     let manifest = json!({
         "format": 1,
@@ -100,10 +106,7 @@ pub fn export(
         "digest": loaded.snapshot.as_ref().and_then(|it| it.digest.clone()),
         "status": loaded.snapshot.as_ref().map(|it| it.status.name()),
         "stale": loaded.stale(),
-        "files": files.iter().map(|file| json!({
-            "file": file.name, "resource": file.resource, "records": file.records,
-            "blake3": file.hash,
-        })).collect::<Vec<_>>(),
+        "files": files.iter().map(WrittenFile::document).collect::<Vec<_>>(),
     });
     let mut file = ExportFile::new(folder, MANIFEST.to_owned(), None)?;
     file.write(|out| writeln!(out, "{manifest:#}"))?;
@@ -119,7 +122,23 @@ pub struct WrittenFile {
     resource: Option<Resource>,
     /// The number of records or rows in it.
     pub records: u64,
+    /// The sheets, if it is a workbook.
+    sheets: Vec<CsvKind>,
     hash: String,
+}
+
+impl WrittenFile {
+    /// Its entry in the manifest.
+    fn document(&self) -> Json {
+        let mut entry = json!({
+            "file": self.name, "resource": self.resource, "records": self.records,
+            "blake3": self.hash,
+        });
+        if !self.sheets.is_empty() {
+            entry["sheets"] = self.sheets.iter().map(|kind| kind.name()).collect();
+        }
+        entry
+    }
 }
 
 /// Refuses a folder that is neither missing, nor empty, nor has a manifest.
@@ -139,7 +158,8 @@ fn check_folder(folder: &Path) -> Result<(), OpError> {
 /// one state. Only files with the names of an export are removed: the manifest is not trusted,
 /// since it could name any file.
 fn remove_others(folder: &Path, files: &[WrittenFile]) -> Result<(), OpError> {
-    let names = CsvKind::all().map(sheet_name).chain([JSON.to_owned()]);
+    let others = [JSON, WORKBOOK].map(str::to_owned);
+    let names = CsvKind::all().map(sheet_name).chain(others);
     for name in names.filter(|name| files.iter().all(|file| file.name != *name)) {
         let path = folder.join(name);
         match std::fs::remove_file(&path) {
@@ -157,14 +177,18 @@ fn sheet_name(sheet: CsvKind) -> String {
     format!("{sheet}.csv")
 }
 
-fn csv_files(folder: &Path, loaded: &mut LoadedState) -> Result<Vec<WrittenFile>, OpError> {
+fn csv_files(
+    folder: &Path,
+    loaded: &mut LoadedState,
+    dialect: CsvDialect,
+) -> Result<Vec<WrittenFile>, OpError> {
     let known = loaded.sent()?;
     let mut files = Vec::new();
     let mut links = Vec::new();
     for resource in loaded.resources.clone() {
         let mut file =
             ExportFile::new(folder, sheet_name(CsvKind::Resource(resource)), Some(resource))?;
-        let mut sheet = CsvWriter::begin(resource, &mut file.out);
+        let mut sheet = CsvWriter::begin(resource, &mut file.out, dialect);
         let mut count = 0;
         loaded.each(resource, |record| {
             count += 1;
@@ -188,10 +212,43 @@ fn csv_files(folder: &Path, loaded: &mut LoadedState) -> Result<Vec<WrittenFile>
     if !links.is_empty() {
         let mut file = ExportFile::new(folder, sheet_name(CsvKind::CampaignLinks), None)?;
         file.records = links.len() as u64;
-        file.write(|out| campaign_links(out, links))?;
+        file.write(|out| campaign_links(out, links, dialect))?;
         files.push(file.keep()?);
     }
     Ok(files)
+}
+
+/// Writes all records into one workbook, with a sheet for each resource.
+fn workbook_file(folder: &Path, loaded: &mut LoadedState) -> Result<WrittenFile, OpError> {
+    let known = loaded.sent()?;
+    let mut file = ExportFile::new(folder, WORKBOOK.to_owned(), None)?;
+    let mut book = file.checked(WorkbookWriter::begin())?;
+    let mut links = Vec::new();
+    for resource in loaded.resources.clone() {
+        let mut sheet = file.checked(SheetWriter::begin(CsvKind::Resource(resource)))?;
+        let mut written = Ok(());
+        loaded.each(resource, |record| {
+            file.records += 1;
+            let key = (resource, record.key.clone());
+            let sent = known.sent.as_ref().and_then(|sent| sent.get(&key));
+            if resource == Resource::Campaigns {
+                links.extend(known.links(&record.key).map(|link| (record.key.id(), link)));
+            }
+            // The first error is kept; later records are not written.
+            if written.is_ok() {
+                written = sheet.record(&record, sent);
+            }
+        })?;
+        file.checked(written.and_then(|()| book.add(sheet)))?;
+    }
+    if !links.is_empty() {
+        let mut sheet = file.checked(SheetWriter::begin(CsvKind::CampaignLinks))?;
+        let written = links.iter().try_for_each(|(campaign, link)| sheet.link(*campaign, *link));
+        file.checked(written.and_then(|()| book.add(sheet)))?;
+    }
+    file.sheets = book.sheets().to_vec();
+    file.write(|out| book.finish(out))?;
+    file.keep()
 }
 
 /// Writes all records into one document, each exactly as the service sent it.
@@ -223,6 +280,7 @@ struct ExportFile {
     name: String,
     resource: Option<Resource>,
     records: u64,
+    sheets: Vec<CsvKind>,
     path: PathBuf,
     out: BufWriter<tempfile::NamedTempFile>,
 }
@@ -232,7 +290,13 @@ impl ExportFile {
         let path = folder.join(&name);
         let file = temporary_beside(&path, b"", Durability::Unsynced)
             .map_err(|error| cannot_write(&path, &error))?;
-        Ok(Self { name, resource, records: 0, path, out: BufWriter::new(file) })
+        let (records, sheets, out) = (0, Vec::new(), BufWriter::new(file));
+        Ok(Self { name, resource, records, sheets, path, out })
+    }
+
+    /// The error of `result` as that of writing this file.
+    fn checked<T>(&self, result: std::io::Result<T>) -> Result<T, OpError> {
+        result.map_err(|error| cannot_write(&self.path, &error))
     }
 
     fn write(
@@ -243,16 +307,17 @@ impl ExportFile {
     }
 
     fn keep(self) -> Result<WrittenFile, OpError> {
-        let path = self.path;
+        let path = &self.path;
         let file = self.out.into_inner().map_err(std::io::IntoInnerError::into_error);
         let hash = file
             .and_then(|file| {
                 let mut hasher = blake3::Hasher::new();
                 hasher.update_reader(std::fs::File::open(file.path())?)?;
-                file.persist(&path)?;
+                file.persist(path)?;
                 Ok(hasher.finalize().to_hex().to_string())
             })
-            .map_err(|error| cannot_write(&path, &error))?;
-        Ok(WrittenFile { name: self.name, resource: self.resource, records: self.records, hash })
+            .map_err(|error| cannot_write(path, &error))?;
+        let Self { name, resource, records, sheets, .. } = self;
+        Ok(WrittenFile { name, resource, records, sheets, hash })
     }
 }

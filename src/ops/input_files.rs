@@ -1,26 +1,28 @@
-//! Reads files as desired input: CSV files, folders of them, folders that `export` wrote, and JSON
-//! exports.
+//! Reads files as desired input: CSV files, workbooks, folders of them, folders that `export` wrote,
+//! and JSON exports.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::desired_input::{DesiredInput, InputOwner, UntouchedTable};
-use super::error_sources::cannot_write;
+use super::input_tables::{InputTable, MOST_NAMED, TableContent};
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::apply::deleted_since;
 use crate::change::csv_files::{
-    self, ColumnOptions, CsvKind, CsvProblems, CsvRecords, ExportContext, RowSource, TextEncoding,
-    annotated, header_names,
+    self, CsvKind, CsvProblems, CsvRecords, ExportContext, TextEncoding,
 };
 use crate::change::desired::{DesiredState, RecordIds};
 use crate::change::export::{self, ExportContent, MANIFEST, Manifest};
+use crate::change::workbook::{Workbook, WorkbookError, is_workbook};
 use crate::config::AccountConfig;
-use crate::files::{Durability, open_named, replace};
+use crate::files::open_named;
 use crate::format;
 use crate::model::{Resource, State};
 use crate::suggest::suggest;
 use crate::vault::Vault;
+
+pub use super::input_tables::CsvOptions;
 
 /// How files are read.
 #[derive(Debug, Clone, Default)]
@@ -33,63 +35,6 @@ pub struct FileOptions {
     pub which: Vec<Resource>,
     /// How the columns of CSV files are read.
     pub csv: CsvOptions,
-}
-
-/// How the columns of CSV files are read, and what becomes of rows with mistakes.
-#[derive(Debug, Clone, Default)]
-pub struct CsvOptions {
-    /// Which columns are read under other names.
-    pub columns: ColumnOptions,
-    /// The file for the rows with mistakes, and the reasons.
-    pub annotate: Option<PathBuf>,
-}
-
-impl CsvOptions {
-    /// Refuses these options for an input that has no columns.
-    ///
-    /// # Errors
-    /// If there are options.
-    pub fn require_none(&self, name: &str, what: &str) -> Result<(), OpError> {
-        if self.columns.is_empty() && self.annotate.is_none() {
-            return Ok(());
-        }
-        let message = format!("cannot read columns of {name}: it is {what}");
-        Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::OmitColumnOptions))
-    }
-
-    /// Checks that the options fit the tables.
-    fn check(&self, tables: &[InputTable], encoding: Option<TextEncoding>) -> Result<(), OpError> {
-        if let Some(to) = &self.annotate {
-            if tables.len() != 1 {
-                let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
-                let (count, names) = (tables.len(), format::list(&names, MOST_NAMED));
-                let message = format!("cannot annotate {count} files in one copy: {names}");
-                return Err(
-                    OpError::new(OpErrorKind::Usage, message).next(NextStep::AnnotateOneFile)
-                );
-            }
-            let path = |path: &Path| path.canonicalize().ok();
-            let to_path = path(to);
-            if to_path.is_some() && tables.iter().any(|it| path(Path::new(&it.name)) == to_path) {
-                let message = format!("cannot write to {}: it is an input file", to.display());
-                return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameOtherFile));
-            }
-        }
-        if self.columns.is_empty() {
-            return Ok(());
-        }
-        let mut headers = Vec::new();
-        for InputTable { kind, bytes, .. } in tables {
-            // A file that cannot be decoded is a mistake that is reported later.
-            let Ok(source) = RowSource::of_csv(bytes, encoding) else { return Ok(()) };
-            headers.push((*kind, header_names(&source)));
-        }
-        self.columns.check(&headers).map_err(|error| {
-            let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
-            let message = format!("{}: {error}", format::list(&names, MOST_NAMED));
-            OpError::new(OpErrorKind::Usage, message).next(NextStep::NameColumns)
-        })
-    }
 }
 
 /// The account from which a folder was exported, if it is configured.
@@ -146,37 +91,6 @@ fn is_json(path: &Path) -> bool {
     path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"))
 }
 
-/// A table of an input: a CSV file.
-struct InputTable {
-    /// Its name in messages: the path of the file.
-    name: String,
-    kind: CsvKind,
-    bytes: Vec<u8>,
-    /// Whether it is unedited since its export.
-    untouched: bool,
-}
-
-impl InputTable {
-    /// Writes the rows with mistakes and the reasons to the file `to`. `None` if no row has a
-    /// mistake.
-    fn annotate(
-        &self,
-        problems: &CsvProblems,
-        encoding: Option<TextEncoding>,
-        to: &Path,
-    ) -> Result<Option<PathBuf>, OpError> {
-        let rows = RowSource::of_csv(&self.bytes, encoding)
-            .ok()
-            .and_then(|source| annotated(&source, problems.reasons(&self.name)?));
-        let Some(rows) = rows else { return Ok(None) };
-        replace(to, &rows, Durability::Unsynced).map_err(|error| {
-            let failure = cannot_write(to, &error);
-            OpError { details: problems.into(), ..failure }
-        })?;
-        Ok(Some(to.to_owned()))
-    }
-}
-
 /// Reads files as one input.
 struct FileReader<'a> {
     how: &'a FileOptions,
@@ -206,21 +120,101 @@ impl FileReader<'_> {
 
     fn file(&mut self, path: &Path) -> Result<(), OpError> {
         let bytes = bytes(path)?;
+        if is_workbook(&bytes) {
+            return match self.workbook(path, &bytes, false)?.is_empty() {
+                true => Err(self.no_sheet(path)),
+                false => Ok(()),
+            };
+        }
         let kind = match self.how.resource {
             Some(kind) => kind,
             None => kind_from_name(path)?,
         };
-        self.table(path, kind, bytes, false);
+        self.csv_file(path, kind, bytes, false);
         Ok(())
     }
 
-    fn table(&mut self, path: &Path, kind: CsvKind, bytes: Vec<u8>, untouched: bool) {
-        let name = path.display().to_string();
-        if self.tables.iter().any(|table| table.name == name) {
+    fn no_sheet(&self, path: &Path) -> OpError {
+        let what = self.how.resource.map_or("a resource".to_owned(), |kind| format!("`{kind}`"));
+        let message = format!("cannot read {}: no sheet in it is named {what}", path.display());
+        OpError::new(OpErrorKind::Usage, message).next(NextStep::NameSheets)
+    }
+
+    /// Adds the sheets of a workbook whose titles show their resources, and notes that the others are
+    /// ignored. Returns the kinds of its sheets; none if no sheet is read.
+    fn workbook(
+        &mut self,
+        path: &Path,
+        bytes: &[u8],
+        untouched: bool,
+    ) -> Result<Vec<CsvKind>, OpError> {
+        let name = path.display();
+        let unreadable = |error: WorkbookError| {
+            let next = NextStep::after_workbook_error(&error);
+            OpError::new(OpErrorKind::Failed, format_args!("cannot read {name}: {error}"))
+                .next(next)
+        };
+        let mut book = Workbook::open(bytes).map_err(unreadable)?;
+        let titles = book.titles().to_vec();
+        let kinds = self.kinds_of_sheets(path, &titles);
+        let all: Vec<_> = kinds.iter().copied().flatten().collect();
+        if all.is_empty() {
+            return Ok(all);
+        }
+        let unknown = titles.iter().zip(&kinds).filter(|(_, kind)| kind.is_none());
+        let unknown: Vec<_> = unknown.map(|(title, _)| format!("`{title}`")).collect();
+        if !unknown.is_empty() {
+            let sheets = if unknown.len() == 1 { "sheet" } else { "sheets" };
+            let unknown = format::list(&unknown, MOST_NAMED);
+            self.read.notes.push(format!("{name}: ignored {sheets} {unknown}"));
+        }
+        let which = &self.how.which;
+        let is_wanted =
+            |kind: &Option<CsvKind>| kind.is_some_and(|it| which.contains(&it.resource()));
+        let wanted: Vec<_> = (0..kinds.len()).filter(|nth| is_wanted(&kinds[*nth])).collect();
+        for (nth, sheet) in wanted.iter().zip(book.sheets(&wanted).map_err(unreadable)?) {
+            if let Some(kind) = kinds[*nth] {
+                let name = format!("{name}#{}", sheet.title);
+                let (path, content) = (path.to_owned(), TableContent::Sheet(sheet));
+                self.table(InputTable { path, name, kind, content, untouched });
+            }
+        }
+        Ok(all)
+    }
+
+    /// The kinds of the sheets with these titles. The title of a single sheet may be anything if the
+    /// resource is given, or if the name of the file shows it.
+    fn kinds_of_sheets(&self, path: &Path, titles: &[String]) -> Vec<Option<CsvKind>> {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let of_titles: Vec<_> = titles.iter().map(|it| CsvKind::of_title(it).ok()).collect();
+        match (self.how.resource, titles) {
+            (Some(kind), [_]) => vec![Some(kind)],
+            (Some(kind), _) => {
+                of_titles.into_iter().map(|it| it.filter(|it| *it == kind)).collect()
+            }
+            (None, [_]) if of_titles == [None] => {
+                let account = CsvKind::Resource(Resource::Account);
+                vec![CsvKind::of_title(&file).ok().filter(|kind| *kind != account)]
+            }
+            (None, _) => of_titles,
+        }
+    }
+
+    fn csv_file(&mut self, path: &Path, kind: CsvKind, bytes: Vec<u8>, untouched: bool) {
+        let (name, content) = (path.display().to_string(), TableContent::Csv(bytes));
+        self.table(InputTable { path: path.to_owned(), name, kind, content, untouched });
+    }
+
+    fn table(&mut self, table: InputTable) {
+        if self.tables.iter().any(|it| it.name == table.name) {
             // The file is also in a folder that is read.
             return;
         }
-        self.tables.push(InputTable { name, kind, bytes, untouched });
+        if table.untouched {
+            let (name, content) = (table.name.clone(), ExportContent::Csv(table.kind));
+            self.read.untouched.push(UntouchedTable { name, content });
+        }
+        self.tables.push(table);
     }
 
     fn folder(&mut self, folder: &Path) -> Result<(), OpError> {
@@ -262,14 +256,10 @@ impl FileReader<'_> {
             if known.contains(&&*name) {
                 continue;
             }
-            match kind_in_folder(&name).filter(|_| read && path.is_file()) {
-                Some(kind) => {
-                    any = true;
-                    if self.how.which.contains(&kind.resource()) {
-                        self.table(&path, kind, bytes(&path)?, false);
-                    }
-                }
-                None => ignored.push(name.into_owned()),
+            let is_read = read && path.is_file() && self.file_in_folder(&path, &name)?;
+            any |= is_read;
+            if !is_read {
+                ignored.push(name.into_owned());
             }
         }
         if !ignored.is_empty() {
@@ -277,6 +267,29 @@ impl FileReader<'_> {
             self.read.notes.push(format!("{}: ignored {names}", folder.display()));
         }
         Ok(any)
+    }
+
+    /// Reads a file of a folder, if it is a CSV file or a workbook whose name or sheets show a
+    /// resource. Returns false for others: the account's own record, rejected rows, which repeat rows
+    /// of another file, and temporary files of spreadsheets.
+    fn file_in_folder(&mut self, path: &Path, name: &str) -> Result<bool, OpError> {
+        let lower = name.to_lowercase();
+        let is_table = [".csv", ".ods", ".xlsx"].iter().any(|end| lower.ends_with(end));
+        let is_copy = lower.ends_with(".rejected.csv") || lower.starts_with(['.', '~']);
+        let kind = CsvKind::of_title(name).ok();
+        if !is_table || is_copy || lower.ends_with(".csv") && kind.is_none() {
+            return Ok(false);
+        }
+        let bytes = bytes(path)?;
+        if is_workbook(&bytes) {
+            return Ok(!self.workbook(path, &bytes, false)?.is_empty());
+        }
+        let account = CsvKind::Resource(Resource::Account);
+        let Some(kind) = kind.filter(|kind| *kind != account) else { return Ok(false) };
+        if self.how.which.contains(&kind.resource()) {
+            self.csv_file(path, kind, bytes, false);
+        }
+        Ok(true)
     }
 
     fn exported(&mut self, folder: &Path) -> Result<(), OpError> {
@@ -287,7 +300,7 @@ impl FileReader<'_> {
             let path = folder.join(&file.file);
             let resource = match file.content {
                 ExportContent::Csv(kind) => Some(kind.resource()),
-                ExportContent::Records => None,
+                ExportContent::Records | ExportContent::Workbook => None,
             };
             if resource.is_some_and(|it| !self.how.which.contains(&it)) {
                 continue;
@@ -301,18 +314,34 @@ impl FileReader<'_> {
             }
             let bytes = bytes(&path)?;
             let untouched = file.is_untouched(&bytes);
-            if untouched {
-                let (name, content) = (path.display().to_string(), file.content);
-                self.read.untouched.push(UntouchedTable { name, content });
-            }
             match file.content {
                 ExportContent::Csv(kind) => {
                     if kind != CsvKind::CampaignLinks {
                         self.whole.insert(kind.resource());
                     }
-                    self.table(&path, kind, bytes, untouched);
+                    self.csv_file(&path, kind, bytes, untouched);
+                }
+                ExportContent::Workbook => {
+                    let found = self.workbook(&path, &bytes, untouched)?;
+                    let (there, gone): (Vec<_>, Vec<_>) =
+                        file.sheets.iter().partition(|kind| found.contains(kind));
+                    for kind in gone {
+                        let name = path.display();
+                        let what = format!(
+                            "{name}: the sheet `{kind}` is gone; its records are left alone"
+                        );
+                        self.read.warnings.push(what);
+                    }
+                    let there = there
+                        .into_iter()
+                        .filter(|kind: &&CsvKind| **kind != CsvKind::CampaignLinks);
+                    self.whole.extend(there.map(|kind| kind.resource()));
                 }
                 ExportContent::Records => {
+                    if untouched {
+                        let (name, content) = (path.display().to_string(), file.content);
+                        self.read.untouched.push(UntouchedTable { name, content });
+                    }
                     let told = |error| {
                         let message = format!("{}: {error}", path.display());
                         OpError::new(OpErrorKind::Failed, message)
@@ -363,8 +392,9 @@ impl FileReader<'_> {
         how.csv.check(&tables, how.encoding)?;
         let mut problems = CsvProblems::default();
         let mut next = NextStep::FixInput;
-        for InputTable { name, kind, bytes, untouched } in &tables {
-            let source = match RowSource::of_csv(bytes, how.encoding) {
+        for table in &tables {
+            let InputTable { name, kind, untouched, .. } = table;
+            let source = match table.source(how.encoding) {
                 Ok(source) => source,
                 Err(problem) => {
                     problems.append(problem.of_file(name));
@@ -415,9 +445,6 @@ impl FileReader<'_> {
     }
 }
 
-/// The most files that a message names.
-const MOST_NAMED: usize = 5;
-
 fn only(state: State, which: &[Resource]) -> State {
     let mut left = State::default().with_sent(state.sent.clone());
     for (resource, records) in state.iter().filter(|(it, _)| which.contains(it)) {
@@ -442,15 +469,6 @@ fn kind_from_name(path: &Path) -> Result<CsvKind, OpError> {
             Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameResource { nearest }))
         }
     }
-}
-
-/// The content of a file in a folder, by its name. `None` if it is not read: the account's own
-/// record, rejected rows, which repeat rows of another file, and temporary files of spreadsheets.
-fn kind_in_folder(name: &str) -> Option<CsvKind> {
-    let lower = name.to_lowercase();
-    let is_csv = lower.ends_with(".csv") && !lower.ends_with(".rejected.csv");
-    let kind = CsvKind::of_title(name).ok().filter(|_| is_csv)?;
-    (kind != CsvKind::Resource(Resource::Account)).then_some(kind)
 }
 
 fn manifest(folder: &Path) -> Result<Manifest, OpError> {

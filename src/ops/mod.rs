@@ -21,6 +21,7 @@ pub mod forget;
 pub mod init;
 pub mod input;
 pub mod input_files;
+pub mod input_tables;
 pub mod migrate;
 mod next_step;
 pub mod observation;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::api::error::ApiErrorKind;
 use crate::apply::ApplyError;
+use crate::change::workbook::WorkbookError;
 use crate::crawl::CrawlError;
 use crate::model::RunId;
 use crate::vault::{IdentityPart, VaultError};
@@ -106,6 +107,10 @@ pub enum NextStep {
     AcceptSuspicious,
     /// Name the encoding of a file, if the one that was found is wrong.
     ChooseEncoding,
+    /// Name the sheets of a workbook after resources.
+    NameSheets,
+    /// Save a workbook in another format, without a password.
+    SaveAsXlsx,
     /// Name the files of a folder after resources.
     NameFilesByResource,
     /// Read the input alone, without others.
@@ -218,6 +223,17 @@ impl NextStep {
             | VaultError::NoSnapshot(_)
             | VaultError::Stopped => return None,
         })
+    }
+
+    /// The step after a workbook could not be read.
+    #[must_use]
+    pub const fn after_workbook_error(error: &WorkbookError) -> Self {
+        match error {
+            WorkbookError::TooLarge
+            | WorkbookError::TooManyCells
+            | WorkbookError::TooManyRows(_) => Self::SplitFile,
+            _ => Self::SaveAsXlsx,
+        }
     }
 
     /// The step after an error of a crawl.

@@ -7,6 +7,7 @@ use super::OpError;
 use super::export;
 use super::forget::plan_locked;
 use super::state_ref;
+use crate::change::csv_files::write::CsvDialect;
 use crate::clock::Clock;
 use crate::config::{AccountConfig, ExportSettings};
 
@@ -43,6 +44,6 @@ pub fn post_backup(account: &AccountConfig, clock: &dyn Clock) -> Vec<String> {
 fn export(account: &AccountConfig, to: &ExportSettings) -> Result<(), OpError> {
     let mut loaded = state_ref::newest_state(account)?;
     let folder = to.folder.join(&account.name);
-    export::export(account, &mut loaded, &folder, to.format)?;
+    export::export(account, &mut loaded, &folder, to.format, CsvDialect::Plain)?;
     Ok(())
 }

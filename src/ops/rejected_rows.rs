@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::Env;
 use super::input;
 use crate::change::csv_files::rejected::rejected;
-use crate::change::csv_files::{RowSource, TextEncoding};
+use crate::change::csv_files::{CsvKind, RowSource, TextEncoding};
 use crate::change::desired::SourceLocation;
 use crate::change::plan::{MigrationMatches, MigrationNote, Plan, PlanStep, UnsupportedChange};
+use crate::change::workbook::Workbook;
 use crate::files::{Durability, replace};
 use crate::format;
 
@@ -38,6 +39,9 @@ struct File {
     /// The encoding that the user named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     encoding: Option<String>,
+    /// The title of the sheet, if the file is a workbook.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sheet: Option<String>,
 }
 
 impl RunInput {
@@ -49,11 +53,13 @@ impl RunInput {
         let sources = steps.chain(plan.unsupported.iter().map(|it| &it.source));
         let mut files = BTreeMap::new();
         for source in sources.flatten().filter(|source| source.line.is_some()) {
+            let (path, sheet) = file_and_sheet(&source.file);
             if !files.contains_key(&source.file)
-                && let Some(file) = File::read(Path::new(&source.file))
+                && let Some((file, _)) = File::read(path)
             {
                 let encoding = encoding.map(|it| it.name().to_owned());
-                files.insert(source.file.clone(), File { encoding, ..file.0 });
+                let sheet = sheet.map(str::to_owned);
+                files.insert(source.file.clone(), File { encoding, sheet, ..file });
             }
         }
         Self { files, unsupported: plan.unsupported.clone(), ..Self::moved(plan) }
@@ -99,8 +105,51 @@ impl File {
         let path = path.canonicalize().ok()?;
         let bytes = input::bytes(&path).ok()?;
         let blake3 = blake3::hash(&bytes).to_hex().to_string();
-        Some((Self { path, blake3, encoding: None }, bytes))
+        Some((Self { path, blake3, encoding: None, sheet: None }, bytes))
     }
+
+    /// The file beside it for its rejected rows. That of a sheet begins with the sheet's title, which
+    /// names the resource.
+    fn rejected(&self) -> PathBuf {
+        let path = self.path.with_extension("rejected.csv");
+        match self.sheet.as_deref().filter(|title| CsvKind::of_title(title).is_ok()) {
+            Some(title) => {
+                let kind = CsvKind::of_title(title).map_or("", CsvKind::name);
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                path.with_file_name(format!("{kind}.{name}"))
+            }
+            None => path,
+        }
+    }
+}
+
+/// The path and the title in the name of a table, such as `book.xlsx#channels`.
+fn file_and_sheet(name: &str) -> (&Path, Option<&str>) {
+    let whole = Path::new(name);
+    let split = name.match_indices('#').map(|(at, _)| (Path::new(&name[..at]), &name[at + 1..]));
+    match split.into_iter().find(|(path, _)| !whole.is_file() && path.is_file()) {
+        Some((path, title)) => (path, Some(title)),
+        None => (whole, None),
+    }
+}
+
+/// The rejected rows of a file with the content `bytes`, as a CSV file.
+fn rejected_of(
+    file: &File,
+    bytes: &[u8],
+    problems: &BTreeMap<u64, String>,
+) -> Result<Vec<u8>, String> {
+    let gone = || "the file has no header".to_owned();
+    if let Some(title) = &file.sheet {
+        let mut book = Workbook::open(bytes).map_err(|error| error.to_string())?;
+        let nth = book.titles().iter().position(|it| it == title).ok_or_else(gone)?;
+        let sheets = book.sheets(&[nth]).map_err(|error| error.to_string())?;
+        let sheet = sheets.first().ok_or_else(gone)?;
+        return rejected(&RowSource::Sheet(sheet), problems).ok_or_else(gone);
+    }
+    let encoding = file.encoding.as_deref().and_then(TextEncoding::of_label);
+    let source = RowSource::of_csv(bytes, encoding).map_err(|problem| problem.what)?;
+    rejected(&source, problems).ok_or_else(gone)
 }
 
 /// The problems of rejected rows, by file and line.
@@ -157,10 +206,8 @@ fn write_one(
     if found.blake3 != known.blake3 {
         return Err("the file has changed since".to_owned());
     }
-    let encoding = known.encoding.as_deref().and_then(TextEncoding::of_label);
-    let source = RowSource::of_csv(&bytes, encoding).map_err(|problem| problem.what)?;
-    let rows = rejected(&source, problems).ok_or("the file has no header")?;
-    let path = to.map_or_else(|| known.path.with_extension("rejected.csv"), Path::to_owned);
+    let rows = rejected_of(known, &bytes, problems)?;
+    let path = to.map_or_else(|| known.rejected(), Path::to_owned);
     replace(&path, &rows, Durability::Unsynced)
         .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());

@@ -8,6 +8,7 @@ mod full_disk;
 mod import;
 mod import_cells;
 mod import_files;
+mod import_workbooks;
 mod killed_backup;
 mod killed_migration;
 mod killed_run;

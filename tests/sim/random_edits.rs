@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
-use linkvault::change::csv_files::write::CsvWriter;
+use linkvault::change::csv_files::write::{CsvDialect, CsvWriter};
 use linkvault::change::csv_files::{CsvKind, CsvRecords, ExportContext, read};
 use linkvault::change::desired::DesiredState;
 use linkvault::change::plan::AccountMemory;
@@ -439,7 +439,7 @@ impl EditedFiles {
         let mut desired = DesiredState::default();
         for (resource, rows) in &self.rows {
             let mut file = Vec::new();
-            let mut writer = CsvWriter::begin(*resource, &mut file).unwrap();
+            let mut writer = CsvWriter::begin(*resource, &mut file, CsvDialect::Plain).unwrap();
             for row in rows {
                 if whole || row.edited || rng.u8(..3) == 0 {
                     let record = Record {

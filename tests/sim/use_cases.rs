@@ -179,6 +179,7 @@ impl Accounts {
             reference: "old",
             folder: &folder,
             format: ExportFormat::Csv,
+            dialect: Default::default(),
             only: &[],
             skip: &[],
             limits: SessionLimits::default(),

@@ -1,10 +1,13 @@
 //! Tests of reading and writing CSV files.
 
+use calamine::Reader as _;
 use proptest::prelude::*;
 
-use crate::change::csv_files::write::CsvWriter;
+use crate::change::csv_files::write::{CsvDialect, CsvWriter};
 use crate::change::csv_files::*;
 use crate::change::desired::{DesiredRecord, DesiredState, RecordRef};
+use crate::change::workbook::Workbook;
+use crate::change::workbook::write::{SheetWriter, WorkbookWriter};
 use crate::model::SentFields;
 use crate::model::{DecodedRecord, FieldValue, Record, RecordKey, State};
 
@@ -333,7 +336,7 @@ fn state() -> impl Strategy<Value = State> {
 
 fn written(resource: Resource, records: &State, sent: Option<&SentFields>) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut writer = CsvWriter::begin(resource, &mut out).unwrap();
+    let mut writer = CsvWriter::begin(resource, &mut out, CsvDialect::Plain).unwrap();
     for record in records.get(resource).unwrap().values() {
         writer.record(record, sent).unwrap();
     }
@@ -358,6 +361,44 @@ proptest! {
             let CsvRecords::Of(_, rows) = read.records else { panic!("links") };
             let expected = without_source(desired.resources[&resource].records.clone());
             prop_assert_eq!(without_source(rows), expected);
+        }
+    }
+
+    /// So does a workbook, and other programs find the same cells in it.
+    #[test]
+    fn an_exported_workbook_reads_back(state in state()) {
+        let desired = DesiredState::of_state(&state, "x");
+        let mut book = WorkbookWriter::begin().unwrap();
+        for resource in Resource::ALL {
+            let mut sheet = SheetWriter::begin(CsvKind::Resource(resource)).unwrap();
+            for record in state.get(resource).unwrap().values() {
+                sheet.record(record, None).unwrap();
+            }
+            book.add(sheet).unwrap();
+        }
+        let mut bytes = Vec::new();
+        book.finish(&mut bytes).unwrap();
+        let mut other = calamine::Xlsx::new(std::io::Cursor::new(&bytes)).unwrap();
+        let mut book = Workbook::open(&bytes).unwrap();
+        let all: Vec<_> = (0..book.titles().len()).collect();
+        for (resource, sheet) in Resource::ALL.into_iter().zip(book.sheets(&all).unwrap()) {
+            let kind = CsvKind::Resource(resource);
+            let known = ExportContext { base: Some(&state), untouched: false, columns: None };
+            let read = read_rows(kind, "x.xlsx", &RowSource::Sheet(&sheet), known);
+            let CsvRecords::Of(_, rows) = read.map_err(|it| it.lines()).unwrap().records else { panic!("links") };
+            let expected = without_source(desired.resources[&resource].records.clone());
+            prop_assert_eq!(without_source(rows), expected);
+            let mut cells = other.worksheet_cells_reader(kind.name()).unwrap();
+            let mut ours = sheet.rows().flat_map(|row| row.cells().map(move |cell| (row.number, cell)));
+            while let Some(cell) = cells.next_cell().unwrap() {
+                let text = calamine::Data::from(cell.get_value().clone()).to_string();
+                if !text.is_empty() {
+                    let (row, (column, _, found)) = ours.next().unwrap();
+                    prop_assert_eq!((cell.get_position().0 + 1, cell.get_position().1 as usize), (row, column));
+                    prop_assert_eq!(text.as_str(), found);
+                }
+            }
+            prop_assert_eq!(ours.next(), None);
         }
     }
 

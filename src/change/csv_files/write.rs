@@ -1,5 +1,4 @@
-//! Writes records as CSV: the API's field names as header, one record per row. Columns of
-//! write-only
+//! Writes records as CSV: the API's field names as header, one record per row. Columns of write-only
 //! fields have the sent values, if they are known.
 
 use std::borrow::Cow;
@@ -10,6 +9,48 @@ use serde_json::Value as Json;
 use crate::change::csv_files::CsvKind;
 use crate::change::plan::verify_step::still_true;
 use crate::model::{Record, Resource, SentFields};
+
+/// The form of a CSV file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CsvDialect {
+    /// UTF-8 with commas, as RFC 4180 has it, and line feeds.
+    #[default]
+    Plain,
+    /// For a spreadsheet whose locale has a decimal comma: a byte order mark, by which it is read as
+    /// UTF-8, and semicolons.
+    Excel,
+    /// For a spreadsheet whose locale has a decimal point: a byte order mark, and commas.
+    ExcelComma,
+}
+
+impl CsvDialect {
+    fn writer<W: Write>(self, mut out: W) -> std::io::Result<csv::Writer<W>> {
+        let mut builder = csv::WriterBuilder::new();
+        if self != Self::Plain {
+            out.write_all("\u{feff}".as_bytes())?;
+            builder.terminator(csv::Terminator::CRLF);
+        }
+        if self == Self::Excel {
+            builder.delimiter(b';');
+        }
+        Ok(builder.from_writer(out))
+    }
+}
+
+/// The write-only fields of a resource, in the order of their columns.
+pub(crate) fn sent_columns(resource: Resource) -> Vec<&'static str> {
+    // They are last in each row of the table.
+    CsvKind::Resource(resource).columns().skip(resource.spec().read_fields().count()).collect()
+}
+
+/// The sent value of a write-only field as a cell, if it is still valid.
+pub(crate) fn sent_cell<'a>(
+    record: &Record<'_>,
+    sent: Option<&'a SentFields>,
+    name: &str,
+) -> Cow<'a, str> {
+    cell(sent.and_then(|sent| still_true(record, sent, name)))
+}
 
 /// A CSV file being written, record by record.
 pub struct CsvWriter<W: Write> {
@@ -23,13 +64,10 @@ impl<W: Write> CsvWriter<W> {
     ///
     /// # Errors
     /// When writing to `out` fails.
-    pub fn begin(resource: Resource, out: W) -> std::io::Result<Self> {
-        let mut writer = csv::Writer::from_writer(out);
-        let columns: Vec<_> = CsvKind::Resource(resource).columns().collect();
-        writer.write_record(&columns)?;
-        // Write-only fields are last in each row of the table.
-        let reads = resource.spec().read_fields().count();
-        Ok(Self { writer, sent: columns.get(reads..).unwrap_or_default().to_vec() })
+    pub fn begin(resource: Resource, out: W, dialect: CsvDialect) -> std::io::Result<Self> {
+        let mut writer = dialect.writer(out)?;
+        writer.write_record(CsvKind::Resource(resource).columns())?;
+        Ok(Self { writer, sent: sent_columns(resource) })
     }
 
     /// Writes a record with its sent values.
@@ -41,8 +79,7 @@ impl<W: Write> CsvWriter<W> {
         record: &Record<'_>,
         sent: Option<&SentFields>,
     ) -> std::io::Result<()> {
-        let valid = |name: &str| sent.and_then(|sent| still_true(record, sent, name));
-        let sent = self.sent.iter().map(|name| cell(valid(name)));
+        let sent = self.sent.iter().map(|name| sent_cell(record, sent, name));
         let cells: Vec<Cow<'_, str>> =
             record.values.iter().map(crate::model::FieldValue::cell).chain(sent).collect();
         Ok(self.writer.write_record(cells.iter().map(|cell| cell.as_bytes()))?)
@@ -73,8 +110,9 @@ fn cell(value: Option<&Json>) -> Cow<'_, str> {
 pub fn campaign_links<W: Write>(
     out: W,
     links: impl IntoIterator<Item = (i64, i64)>,
+    dialect: CsvDialect,
 ) -> std::io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
+    let mut writer = dialect.writer(out)?;
     writer.write_record(CsvKind::CampaignLinks.columns())?;
     for (campaign, link) in links {
         writer.write_record([campaign.to_string(), link.to_string()])?;
@@ -115,7 +153,7 @@ mod tests {
             DecodedRecord::read(Resource::Campaigns, None, raw).unwrap().record.into_owned();
         let sent = SentFields::from([("slug".to_owned(), "x".into())]);
         let mut text = Vec::new();
-        let mut kind = CsvWriter::begin(Resource::Campaigns, &mut text).unwrap();
+        let mut kind = CsvWriter::begin(Resource::Campaigns, &mut text, CsvDialect::Plain).unwrap();
         kind.record(&record, None).unwrap();
         kind.record(&record, Some(&sent)).unwrap();
         kind.finish().unwrap();

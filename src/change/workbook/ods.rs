@@ -2,9 +2,11 @@
 
 use std::io::BufRead;
 
+use crate::change::workbook::error::{MAX_CELLS, WorkbookError};
 use crate::change::workbook::package::Package;
+use crate::change::workbook::sheet::{CellKind, Sheet};
+use crate::change::workbook::values;
 use crate::change::workbook::xml::{BytesStart, Event, XmlReader, attribute, push_text};
-use crate::change::workbook::{CellKind, MAX_CELLS, Sheet, WorkbookError, values};
 
 const CONTENT: &str = "content.xml";
 

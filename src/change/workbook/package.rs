@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, Cursor, Error, ErrorKind, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
+use crate::change::workbook::error::{MAX_UNPACKED, WorkbookError};
 use crate::change::workbook::xml::{Event, XmlReader, attribute};
-use crate::change::workbook::{MAX_UNPACKED, WorkbookError};
 
 /// The first bytes of an OLE file: an `.xls` file, or an `.xlsx` file with a password.
 pub(super) const OLE: [u8; 8] = [0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1];

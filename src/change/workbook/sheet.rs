@@ -1,6 +1,6 @@
 //! The cells of a sheet that have a value, in little memory.
 
-use crate::change::workbook::{MAX_CELLS, MAX_ROWS, MAX_UNPACKED, WorkbookError};
+use crate::change::workbook::error::{MAX_CELLS, MAX_ROWS, MAX_UNPACKED, WorkbookError};
 
 /// The kind of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

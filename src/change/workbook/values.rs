@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use chrono::{Days, NaiveDate, NaiveTime};
 
-use crate::change::workbook::CellKind;
+use crate::change::workbook::sheet::CellKind;
 
 /// Whole numbers from here on are not exact in a cell, which stores a 64-bit float.
 const INEXACT: f64 = 9_007_199_254_740_992.0;

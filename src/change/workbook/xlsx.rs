@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
+use crate::change::workbook::error::{MAX_CELLS, WorkbookError};
 use crate::change::workbook::package::Package;
+use crate::change::workbook::sheet::{CellKind, Sheet};
+use crate::change::workbook::values;
 use crate::change::workbook::xml::{BytesStart, Event, XmlReader, attribute, push_text};
-use crate::change::workbook::{CellKind, MAX_CELLS, Sheet, WorkbookError, values};
 
 /// The titles of the sheets.
 pub(super) fn titles(package: &mut Package<'_>) -> Result<Vec<String>, WorkbookError> {

@@ -8,7 +8,7 @@ use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::BytesRef;
 pub(super) use quick_xml::events::{BytesStart, Event};
 
-use crate::change::workbook::WorkbookError;
+use crate::change::workbook::error::WorkbookError;
 
 /// A reader of XML. Elements without content have a start and an end, too.
 pub(super) struct XmlReader<R> {

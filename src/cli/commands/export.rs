@@ -5,19 +5,22 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::json;
 
+use crate::change::csv_files::write::CsvDialect;
 use crate::cli::session_args::SessionArgs;
-use crate::cli::{App, CliError, CommandResult, Escaped, Exit, values};
+use crate::cli::{App, CliError, CommandResult, Escaped, Exit, OpErrorKind, values};
 use crate::config::ExportFormat;
 use crate::format;
 use crate::model::Resource;
 use crate::ops::export::{ExportReport, ExportRequest, plan_export};
 use crate::ops::state_ref::LoadedState;
 
-/// Write a state as CSV or JSON files
+/// Write a state as CSV or JSON files, or as a workbook
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   linkvault export main --to sheets
+  linkvault export main --to sheets --format xlsx
+  linkvault export main --to sheets --dialect excel   CSV files for Excel
   linkvault export main@2026-11-01 --to old --format json
   linkvault export main --to sheets --only campaigns,channels")]
 pub struct Args {
@@ -30,6 +33,10 @@ pub struct Args {
     /// Format of the files
     #[arg(long, default_value = "csv")]
     pub format: FormatArg,
+    /// Form of CSV files: `excel` has semicolons, as Excel expects where the decimal sign is a comma;
+    /// `excel-comma` has commas; both have a byte order mark
+    #[arg(long, default_value = "plain")]
+    pub dialect: DialectArg,
     /// Write only these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub only: Vec<Resource>,
@@ -53,6 +60,28 @@ pub enum FormatArg {
     Csv,
     // One file.
     Json,
+    // One file with a sheet for each resource.
+    Xlsx,
+}
+
+/// The form of exported CSV files.
+// clap would print doc comments of the variants in the help.
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DialectArg {
+    Plain,
+    Excel,
+    ExcelComma,
+}
+
+impl DialectArg {
+    const fn dialect(self) -> CsvDialect {
+        match self {
+            Self::Plain => CsvDialect::Plain,
+            Self::Excel => CsvDialect::Excel,
+            Self::ExcelComma => CsvDialect::ExcelComma,
+        }
+    }
 }
 
 /// Writes the files and a manifest, which names the state.
@@ -60,10 +89,15 @@ pub enum FormatArg {
 /// # Errors
 /// If the state does not exist, or the folder has other files.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
+    if args.dialect != DialectArg::Plain && args.format != FormatArg::Csv {
+        let message = "--dialect is only for --format csv";
+        return Err(CliError::new(OpErrorKind::Usage, message));
+    }
     let request = ExportRequest {
         reference: &args.reference,
         folder: &args.to,
         format: args.format.export_format(),
+        dialect: args.dialect.dialect(),
         only: &args.only,
         skip: &args.skip,
         limits: args.bounds.limits(),
@@ -123,6 +157,7 @@ impl FormatArg {
         match self {
             Self::Csv => ExportFormat::Csv,
             Self::Json => ExportFormat::Json,
+            Self::Xlsx => ExportFormat::Xlsx,
         }
     }
 
@@ -130,6 +165,7 @@ impl FormatArg {
         match self {
             Self::Csv => "CSV",
             Self::Json => "JSON",
+            Self::Xlsx => "a workbook",
         }
     }
 }

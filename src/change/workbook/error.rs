@@ -1,0 +1,45 @@
+//! Limits of workbooks, and why one cannot be read.
+
+/// The most bytes of a workbook when it is unpacked.
+pub(super) const MAX_UNPACKED: u64 = 256 << 20;
+
+/// The most cells with a value in a workbook.
+pub(super) const MAX_CELLS: usize = 16_000_000;
+
+/// The most rows of a sheet, as in CSV files.
+pub(super) const MAX_ROWS: usize = 1_000_000;
+
+/// Why a workbook cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WorkbookError {
+    /// It is encrypted.
+    #[error("it has a password")]
+    Password,
+    /// An `.xls` file.
+    #[error("it is a workbook of the old format .xls")]
+    OldFormat,
+    /// An `.xlsb` file.
+    #[error("it is a workbook of the binary format .xlsb")]
+    BinaryFormat,
+    /// A zip archive with something else.
+    #[error("it is neither a CSV file nor a workbook (.xlsx, .ods)")]
+    NoWorkbook,
+    /// It has more than [`MAX_UNPACKED`] bytes.
+    #[error("it has more than {} MiB when it is unpacked", MAX_UNPACKED >> 20)]
+    TooLarge,
+    /// It has more than [`MAX_CELLS`] cells.
+    #[error("it has more than {} million cells", MAX_CELLS / 1_000_000)]
+    TooManyCells,
+    /// A sheet has more than [`MAX_ROWS`] rows.
+    #[error("its sheet `{0}` has more than {MAX_ROWS} rows")]
+    TooManyRows(String),
+    /// Another mistake.
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+}
+
+impl WorkbookError {
+    pub(super) fn damaged(what: impl std::fmt::Display) -> Self {
+        Self::Damaged(what.to_string())
+    }
+}

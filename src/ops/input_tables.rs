@@ -1,0 +1,135 @@
+//! The tables of files that are read as input: their rows, and the options of their columns.
+
+use std::path::{Path, PathBuf};
+
+use super::error_sources::cannot_write;
+use super::{NextStep, OpError, OpErrorKind};
+use crate::change::csv_files::{
+    ColumnOptions, CsvKind, CsvProblems, EncodingProblem, RowSource, TextEncoding, annotated,
+    header_names,
+};
+use crate::change::workbook::Sheet;
+use crate::files::{Durability, replace};
+use crate::format;
+
+/// The most files that a message names.
+pub(super) const MOST_NAMED: usize = 5;
+
+/// How the columns of CSV files are read, and what becomes of rows with mistakes.
+#[derive(Debug, Clone, Default)]
+pub struct CsvOptions {
+    /// Which columns are read under other names.
+    pub columns: ColumnOptions,
+    /// The file for the rows with mistakes, and the reasons.
+    pub annotate: Option<PathBuf>,
+}
+
+impl CsvOptions {
+    /// Refuses these options for an input that has no columns.
+    ///
+    /// # Errors
+    /// If there are options.
+    pub fn require_none(&self, name: &str, what: &str) -> Result<(), OpError> {
+        if self.columns.is_empty() && self.annotate.is_none() {
+            return Ok(());
+        }
+        let message = format!("cannot read columns of {name}: it is {what}");
+        Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::OmitColumnOptions))
+    }
+
+    /// Checks that the options fit the tables.
+    pub(super) fn check(
+        &self,
+        tables: &[InputTable],
+        encoding: Option<TextEncoding>,
+    ) -> Result<(), OpError> {
+        if let Some(to) = &self.annotate {
+            if tables.len() != 1 {
+                let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
+                let (count, names) = (tables.len(), format::list(&names, MOST_NAMED));
+                let message = format!("cannot annotate {count} files in one copy: {names}");
+                return Err(
+                    OpError::new(OpErrorKind::Usage, message).next(NextStep::AnnotateOneFile)
+                );
+            }
+            let path = |path: &Path| path.canonicalize().ok();
+            let to_path = path(to);
+            if to_path.is_some() && tables.iter().any(|it| path(&it.path) == to_path) {
+                let message = format!("cannot write to {}: it is an input file", to.display());
+                return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameOtherFile));
+            }
+        }
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        let mut headers = Vec::new();
+        for table in tables {
+            // A file that cannot be decoded is a mistake that is reported later.
+            let Ok(source) = table.source(encoding) else { return Ok(()) };
+            headers.push((table.kind, header_names(&source)));
+        }
+        self.columns.check(&headers).map_err(|error| {
+            let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
+            let message = format!("{}: {error}", format::list(&names, MOST_NAMED));
+            OpError::new(OpErrorKind::Usage, message).next(NextStep::NameColumns)
+        })
+    }
+}
+
+/// A table of an input: a CSV file or a sheet.
+pub(super) struct InputTable {
+    /// The path of the file.
+    pub path: PathBuf,
+    /// Its name in messages: the path, and for a sheet `#` with its title.
+    pub name: String,
+    /// What its rows are.
+    pub kind: CsvKind,
+    /// The rows.
+    pub content: TableContent,
+    /// Whether it is unedited since its export.
+    pub untouched: bool,
+}
+
+/// The rows of a table.
+pub(super) enum TableContent {
+    /// The bytes of a CSV file.
+    Csv(Vec<u8>),
+    /// A sheet of a workbook.
+    Sheet(Sheet),
+}
+
+impl InputTable {
+    /// Its rows. `encoding` is that of CSV files, if the user named it.
+    ///
+    /// # Errors
+    /// If a CSV file is not valid in its encoding.
+    pub fn source(&self, encoding: Option<TextEncoding>) -> Result<RowSource<'_>, EncodingProblem> {
+        match &self.content {
+            TableContent::Csv(bytes) => RowSource::of_csv(bytes, encoding),
+            TableContent::Sheet(sheet) => Ok(RowSource::Sheet(sheet)),
+        }
+    }
+
+    /// Writes the rows with mistakes and the reasons to the file `to`, as CSV. `None` if no row has a
+    /// mistake.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn annotate(
+        &self,
+        problems: &CsvProblems,
+        encoding: Option<TextEncoding>,
+        to: &Path,
+    ) -> Result<Option<PathBuf>, OpError> {
+        let rows = self
+            .source(encoding)
+            .ok()
+            .and_then(|source| annotated(&source, problems.reasons(&self.name)?));
+        let Some(rows) = rows else { return Ok(None) };
+        replace(to, &rows, Durability::Unsynced).map_err(|error| {
+            let failure = cannot_write(to, &error);
+            OpError { details: problems.into(), ..failure }
+        })?;
+        Ok(Some(to.to_owned()))
+    }
+}

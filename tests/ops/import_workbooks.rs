@@ -1,0 +1,160 @@
+//! `import` and `export` of workbooks, with files that LibreOffice wrote.
+
+use std::path::Path;
+
+use crate::support::{CommandOutput, LiveService, TestEnvironment};
+
+fn live() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    (environment, service)
+}
+
+fn fixture(environment: &TestEnvironment, name: &str, to: &str) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    std::fs::create_dir_all(environment.path(to).parent().unwrap()).unwrap();
+    std::fs::copy(from, environment.path(to)).unwrap();
+}
+
+fn import(environment: &TestEnvironment, file: &str, more: &[&str]) -> CommandOutput {
+    environment.run(&[&["import", file, "--to", "main", "--yes"], more].concat())
+}
+
+/// The channels that the fixtures describe: name, description, colour and star.
+fn assert_channels(service: &LiveService) {
+    let service = service.sandbox();
+    let channels: Vec<_> = service.store().channels.iter().map(|(_, it)| it.clone()).collect();
+    let found = |name: &str| {
+        let channel = channels.iter().find(|it| it.name == name).unwrap();
+        (channel.description.clone(), channel.color.clone(), channel.starred)
+    };
+    let first = found("Größe € 2026");
+    assert_eq!(first, ("first line\nsecond line".into(), "#1F6F54".into(), true));
+    let second = found("2027");
+    assert_eq!(second, ("Größe € 2026!".into(), "#AABBCC".into(), false));
+}
+
+#[test]
+fn the_sheets_of_a_workbook_are_one_plan() {
+    for file in ["spring.xlsx", "spring.ods"] {
+        let (environment, service) = live();
+        fixture(&environment, file, file);
+        let ran = import(&environment, file, &[]).succeeds();
+        ran.stderr_has(&format!("{file}: ignored sheet `Notes`\n"))
+            .stdout_has("run 1 of main: 3 done, 3 verified");
+        assert_channels(&service);
+        import(&environment, file, &[]).succeeds().stdout_is("Nothing to do.\n");
+        // The content of a file counts, not its name.
+        fixture(&environment, file, "spring/book.csv.xlsx");
+        import(&environment, "spring", &[]).succeeds().stdout_is("Nothing to do.\n");
+        import(&environment, file, &["--only", "channels"]).succeeds();
+    }
+}
+
+#[test]
+fn csv_files_of_a_spreadsheet_are_read_in_each_encoding() {
+    for name in ["channels.utf-8", "channels.utf-16", "channels.windows-1252"] {
+        let (environment, service) = live();
+        fixture(&environment, name, "channels.csv");
+        let ran = import(&environment, "channels.csv", &[]).succeeds();
+        ran.stdout_has("run 1 of main: 2 done, 2 verified");
+        assert_channels(&service);
+    }
+}
+
+#[test]
+fn mistakes_in_a_workbook_have_the_place_that_the_spreadsheet_shows() {
+    for file in ["mistakes.xlsx", "mistakes.ods"] {
+        let (environment, service) = live();
+        fixture(&environment, file, file);
+        import(&environment, file, &[]).exits_with(1).stderr_is(&format!(
+            "error: {file} has a mistake\n  {file}#Channels:6: color: the formula of this cell has an \
+             error as its result\nhint: fix the file and run the command again; nothing was written\n"
+        ));
+        let ran = import(&environment, file, &["--resource", "pixels"]).exits_with(64);
+        ran.stderr_has(&format!("error: cannot read {file}: no sheet in it is named `pixels`\n"));
+        assert_eq!(service.request_count(), 0);
+    }
+}
+
+#[test]
+fn a_workbook_that_cannot_be_read_says_what_to_do() {
+    let (environment, service) = live();
+    let hint =
+        "hint: save it as .xlsx or .ods without a password, or as CSV; nothing was written\n";
+    let encrypted: Vec<_> = "EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let ole = b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1".to_vec();
+    for (bytes, why) in [
+        ([&ole[..], &encrypted].concat(), "it has a password"),
+        (ole, "it is a workbook of the old format .xls"),
+        (b"PK\x03\x04 not a zip archive".to_vec(), "it is damaged: "),
+    ] {
+        for name in ["channels.xlsx", "channels.csv"] {
+            std::fs::write(environment.path(name), &bytes).unwrap();
+            let ran = import(&environment, name, &[]).exits_with(1);
+            ran.stderr_has(&format!("error: cannot read {name}: {why}")).stderr_has(hint);
+        }
+    }
+    assert_eq!(service.request_count(), 0);
+}
+
+#[test]
+fn an_export_as_a_workbook_reads_back_as_unedited() {
+    let (environment, _service) = live();
+    environment.run(&["backup", "-q"]).succeeds();
+    environment
+        .run(&["export", "main", "--to", "sheets", "--format", "xlsx"])
+        .succeeds()
+        .stdout_has("sheets/export.xlsx  ");
+    let files: Vec<_> = std::fs::read_dir(environment.path("sheets")).unwrap().collect();
+    assert_eq!(files.len(), 2, "the workbook and the manifest");
+    let plan = ["plan", "sheets", "--to", "main", "--detailed-exitcode", "--delete"];
+    environment.run(&plan).succeeds();
+    // A spreadsheet writes a whole new file. Then each cell is compared with the snapshot.
+    let manifest = environment.text("sheets/manifest.json");
+    let at = manifest.find("\"blake3\": \"").unwrap() + 11;
+    environment
+        .write("sheets/manifest.json", &format!("{}0{}", &manifest[..at], &manifest[at + 1..]));
+    environment.run(&plan).succeeds();
+    let diff = environment.run(&["diff", "sheets"]).succeeds();
+    diff.stdout_is("sheets to main@#1: 0 added, 0 changed, 0 removed\n");
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    assert!(!environment.path("sheets/export.xlsx").exists(), "replaced by CSV files");
+}
+
+#[test]
+fn csv_files_for_excel_read_back_as_unedited() {
+    let (environment, _service) = live();
+    environment.run(&["backup", "-q"]).succeeds();
+    for (dialect, header) in [("excel", "\u{feff}id;name;"), ("excel-comma", "\u{feff}id,name,")] {
+        environment.run(&["export", "main", "--to", "sheets", "--dialect", dialect]).succeeds();
+        let text = environment.text("sheets/campaigns.csv");
+        assert!(text.starts_with(header) && text.contains("\r\n"), "{text}");
+        environment.run(&["plan", "sheets", "--to", "main", "--detailed-exitcode"]).succeeds();
+        environment.edit("sheets/campaigns.csv", "Newsletter", "Monthly letter");
+        let plan = environment.run(&["plan", "sheets", "--to", "main"]).succeeds();
+        plan.stdout_has("1 step: 1 update.");
+    }
+    let wrong = ["export", "main", "--to", "json", "--format", "json", "--dialect", "excel"];
+    environment.run(&wrong).exits_with(64).stderr_has("--dialect is only for --format csv");
+}
+
+#[test]
+fn rejected_rows_of_a_sheet_are_a_csv_file_named_after_its_resource() {
+    let (environment, service) = live();
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "--format", "xlsx", "-q"]).succeeds();
+    std::fs::rename(environment.path("sheets/export.xlsx"), environment.path("old.xlsx")).unwrap();
+    // Alone it has no base, so what has changed since is an edit. The API cannot change pixels' tags.
+    service
+        .sandbox()
+        .mutate(|store| store.pixels.get_mut(1).unwrap().tag = "GTM-OTHER1".to_owned());
+    let ran = import(&environment, "old.xlsx", &["--only", "pixels"]).exits_with(3);
+    ran.stderr_has(
+        "1 row rejected and written to pixels.old.rejected.csv; fix and apply that file\n",
+    );
+    let text = environment.text("pixels.old.rejected.csv");
+    assert!(text.starts_with("\u{feff}id,type,name,tag,date,problem\n1,gtmpixel,"), "{text}");
+    let again = import(&environment, "pixels.old.rejected.csv", &[]).exits_with(3);
+    again.stdout_has("pixels.old.rejected.csv:2: ");
+}
