@@ -1,7 +1,7 @@
 //! Properties of all plans, tested on random accounts and a model of a service that executes the
 //! steps. Test code only.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fastrand::Rng;
 use proptest::prelude::*;
@@ -277,6 +277,32 @@ proptest! {
             prop_assert_eq!(again.steps, []);
         } else {
             prop_assert!(desired.recreate_missing || live.lowers, "names are different here");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_plan_is_a_plan_and_the_rest_can_be_planned_after_it(seed: u64) {
+        let mut rng = Rng::with_seed(seed);
+        let (wanted, mut live) = (draw(&mut rng), draw(&mut rng));
+        live.memory.sent.extend(wanted.memory.sent.clone());
+        let mut desired = DesiredState::of_state(&wanted.state, "wanted");
+        desired.recreate_missing = rng.u8(..4) > 0;
+        let policy = Policy { delete: rng.bool(), ..FREE };
+        if let Ok(whole) = plan(&desired, live.current(), None, &policy) {
+            let numbers = whole.steps.iter().map(|step| step.step);
+            let declined: BTreeSet<u32> = numbers.filter(|_| rng.u8(..4) == 0).collect();
+            let chosen = part(&whole, &declined);
+            let all = chosen.plan.steps.len() + declined.len() + chosen.left_out.len();
+            prop_assert_eq!(all, whole.steps.len());
+            prop_assert!(chosen.left_out.values().all(|cause| declined.contains(cause)));
+            let rate = RequestRate { limit: 30, reserve: 5 };
+            let file = saved::SavedPlan::new(("a", "https://s", None), 0, rate, chosen.plan.clone());
+            prop_assert_eq!(saved::read(file.to_json().as_bytes()), Ok(file));
+            live.apply(&chosen.plan);
+            let rest = plan(&desired, live.current(), None, &policy).unwrap();
+            live.apply(&rest);
+            let again = plan(&desired, live.current(), None, &policy).unwrap();
+            prop_assert_eq!(again.steps, []);
         }
     }
 
