@@ -133,6 +133,9 @@ pub struct DesiredState {
     /// Whether the records include the sent values of that time. Values sent later are then not
     /// part of the desired state, even if nothing was known at that time.
     pub has_sent_values: bool,
+    /// Whether existing records stay as they are, in a migration. They are matched, so that
+    /// references to them can be resolved.
+    pub keep_existing: bool,
     /// The account that the ids refer to, as `service#id`, if it is not the account to change.
     pub origin: Option<String>,
 }

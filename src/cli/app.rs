@@ -14,6 +14,7 @@ use crate::change::plan::{Plan, PlanStep, StepAnswer};
 use crate::change::render;
 use crate::clock::{Clock, Interrupt, SystemClock, Waker};
 use crate::config::{Config, key_variables};
+use crate::migrate::ManualTask;
 use crate::ops::{Details, Env, Events, NextStep, OpError, OpErrorKind, PlanAnswer, PlanQuestion};
 use crate::progress::Progress;
 
@@ -102,6 +103,11 @@ impl Events for Terminal {
             }
             OpError::new(OpErrorKind::Failed, error.message)
         })
+    }
+
+    fn manual_tasks(&self, tasks: &[ManualTask]) -> Result<(), OpError> {
+        shown::migration::manual_tasks(&self.out, tasks)
+            .map_err(|error| OpError::new(OpErrorKind::Failed, error.message))
     }
 
     fn confirm(&self, question: &str) -> Result<bool, OpError> {

@@ -80,6 +80,7 @@ pub fn map(
     mapper.out.old_links = options.links.iter().map(|(old, new)| (*new, *old)).collect();
     mapper.out.desired = DesiredState {
         recreate_missing: true,
+        keep_existing: options.keep_existing,
         origin: Some(from.id.to_owned()),
         ..DesiredState::default()
     };

@@ -26,6 +26,8 @@ pub struct MigrateOptions {
     pub codes: BTreeMap<i64, OptionFields>,
     /// Whether a QR code of unknown content becomes a code that opens the old code's link.
     pub link_codes: bool,
+    /// Whether records that exist in the target stay as they are.
+    pub keep_existing: bool,
 }
 
 /// Why an option cannot be parsed.

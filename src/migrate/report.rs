@@ -167,7 +167,8 @@ impl MigrationReport {
             add(it.resource, reason.to_owned(), Some(&it.id));
         }
         for it in &self.kept {
-            let reason = format!("`{}` was changed in {} and is kept", it.field, self.to);
+            let why = if it.existing { "differs" } else { "was changed" };
+            let reason = format!("`{}` {why} in {} and is kept", it.field, self.to);
             add(it.resource, reason, Some(&it.id.to_string()));
         }
         for (resource, count) in &self.excluded {
@@ -259,12 +260,12 @@ impl MigrationReport {
         writeln!(
             out,
             "\ncreated: created by this run · matched: existed and was updated by this run · \
-             unchanged: existed and was equal · unsupported: the API cannot move all of \
+             unchanged: existed and was not updated · unsupported: the API cannot move all of \
              it, see below · failed: not done\n"
         )?;
         self.left_out(out)?;
         if !self.kept.is_empty() {
-            writeln!(out, "## Changed in the target and kept\n")?;
+            writeln!(out, "## Different in the target and kept\n")?;
             for it in &self.kept {
                 let (field, value) = (escaped(&it.field), escaped(&it.target.to_string()));
                 writeln!(out, "- {} {}: {field} is {value}", escaped(it.resource.name()), it.id)?;

@@ -12,6 +12,7 @@ use super::account_session::SessionLimits;
 use super::confirm_plan::{PlanConfirmation, confirm_plan, guard_or_ask};
 use super::error_sources::{apply_error, without_skip};
 use super::input::{self, DesiredInput, InputOptions};
+use super::migration_flags::RecordedFlags;
 use super::observation::Observation;
 use super::plan::{kept_records, make_plan, needed_resources, warn_of_left_out};
 use super::rejected_rows::{self, RunInput};
@@ -143,6 +144,8 @@ pub struct RunRequest {
     pub secrets: StepSecrets,
     /// The number of records of the input without a step that are left to a person.
     pub manual: u64,
+    /// The flags of a migration, for the journal.
+    pub flags: Option<RecordedFlags>,
 }
 
 impl RunRequest {
@@ -150,7 +153,7 @@ impl RunRequest {
     #[must_use]
     pub fn new(command: RunCommand, input: &str) -> Self {
         let (plan_id, secrets) = (String::new(), StepSecrets::default());
-        Self { command, input: input.to_owned(), plan_id, secrets, manual: 0 }
+        Self { command, input: input.to_owned(), plan_id, secrets, manual: 0, flags: None }
     }
 }
 
@@ -350,6 +353,7 @@ pub(super) fn run_confirmed(
     let mut origin =
         if saved { RunInput::without_files(plan) } else { RunInput::of(plan, run.encoding) };
     origin.manual = request.manual;
+    let origin = origin.with_flags(request.flags);
     let max_staleness = observation.max_staleness;
     let RunOptions { yes, interactive, .. } = *run;
     let confirmation = PlanConfirmation { yes, by_step, interactive };

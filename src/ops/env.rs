@@ -11,6 +11,7 @@ use crate::change::guards::GuardRefusal;
 use crate::change::plan::{Plan, PlanStep, StepAnswer};
 use crate::clock::Clock;
 use crate::config::{AccountConfig, Config, Home, KeySource, SecretKind, key_variables};
+use crate::migrate::ManualTask;
 use crate::progress::{NoProgress, Progress};
 
 /// The question whether to apply a plan.
@@ -59,6 +60,15 @@ pub trait Events: Send + Sync {
     /// # Errors
     /// If the plan cannot be shown.
     fn planned(&self, plan: &Plan, is_answer: bool) -> Result<(), OpError>;
+
+    /// The manual work that a migration leaves, before the question whether to apply its plan. By
+    /// default not shown.
+    ///
+    /// # Errors
+    /// If it cannot be shown.
+    fn manual_tasks(&self, _tasks: &[ManualTask]) -> Result<(), OpError> {
+        Ok(())
+    }
 
     /// Asks for confirmation.
     ///

@@ -11,6 +11,7 @@ use super::apply::{RunOptions, RunRequest, run_confirmed, warn_of_unreported};
 use super::confirm_plan::guard_or_ask;
 use super::error_sources::{apply_error, cannot_write};
 use super::input::{self, scope};
+use super::migration_flags::{MigrationFlags, RecordedFlags};
 use super::observation::Observation;
 use super::plan::{needed_resources, save};
 use super::rejected_rows::RunInput;
@@ -25,8 +26,8 @@ use crate::config::AccountConfig;
 use crate::crawl::{self, ObservationScope};
 use crate::files::{folder_of, write_private};
 use crate::migrate::{
-    self, FieldFilter, ManualTask, MappedRecords, MigrateOptions, MigrationPlan, MigrationReport,
-    MigrationSource, Substitution,
+    self, ManualTask, MappedRecords, MigrateOptions, MigrationPlan, MigrationReport,
+    MigrationSource,
 };
 use crate::model::{CountOrPercent, Resource, RunId, State};
 use crate::vault::Vault;
@@ -43,20 +44,8 @@ pub struct MigrateRequest<'a> {
     pub to: &'a AccountConfig,
     /// What to do with the plan.
     pub goal: MigrateGoal,
-    /// A CSV file with the ids of short links in both accounts.
-    pub links: Option<PathBuf>,
-    /// A `qr_codes.csv` with the content of the QR codes.
-    pub qr_data: Option<PathBuf>,
-    /// A QR code of unknown content gets the link of the old code as content.
-    pub link_codes: bool,
-    /// Values, or beginnings of values, to replace in the source's records.
-    pub set: Vec<Substitution>,
-    /// Filters; a record must match all that name its resource.
-    pub wheres: Vec<FieldFilter>,
-    /// Only these resources; all if empty.
-    pub only: Vec<Resource>,
-    /// Not these resources.
-    pub skip: Vec<Resource>,
+    /// Which records to migrate, and how.
+    pub flags: MigrationFlags,
     /// The file for the report in Markdown.
     pub report: Option<PathBuf>,
     /// The most records of a resource in the target that may be updated.
@@ -104,6 +93,10 @@ pub enum MigrateReport {
         moving: Box<MigrationPlan>,
         /// The differences by resource.
         report: MigrationReport,
+        /// The run whose recorded flags completed the given ones.
+        flags_of: Option<RunId>,
+        /// The flags that the comparison used.
+        flags: MigrationFlags,
     },
     /// The plan had no steps.
     Nothing {
@@ -131,12 +124,20 @@ pub enum MigrateReport {
 /// If an account cannot be read completely, both are the same account, an input file has mistakes,
 /// a guard refuses, or the run stopped.
 pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport, OpError> {
-    let options = options(request)?;
+    // Mistakes in the given files are reported before anything is locked.
+    let mut options = options(&request.flags)?;
     if let Some(file) = &request.report {
         require_writable(file)?;
     }
     let target = MovedAccount::target(env, request, request.to)?;
     let session = WriteSession::open(env, request.to, "migrate", &request.limits)?;
+    let mut flags = (request.flags.clone(), None);
+    if request.goal == MigrateGoal::Verify
+        && let Some((completed, run)) = recorded_flags(env, &session, &target, &request.flags)?
+    {
+        options = self::options(&completed)?;
+        flags = (completed, Some(run));
+    }
     if request.goal == MigrateGoal::Apply {
         // Checked before the source is read, which may take long.
         session.require_no_open_run()?;
@@ -148,7 +149,7 @@ pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport,
     for doubt in &mapped.warnings {
         env.warn(doubt);
     }
-    move_records(session, request, &moved, mapped)
+    move_records(session, request, &moved, mapped, flags)
 }
 
 fn move_records(
@@ -156,6 +157,7 @@ fn move_records(
     request: &MigrateRequest<'_>,
     moved: &MovedAccount,
     mapped: MappedRecords,
+    (flags, flags_of): (MigrationFlags, Option<RunId>),
 ) -> Result<MigrateReport, OpError> {
     let (env, to) = (session.env, request.to);
     let on_conflict = match request.on_conflict {
@@ -190,7 +192,7 @@ fn move_records(
         }
         let report = report(&session.vault, moved, to, &moving, None)?;
         write(request, &report)?;
-        return Ok(MigrateReport::Verified { moving: Box::new(moving), report });
+        return Ok(MigrateReport::Verified { moving: Box::new(moving), report, flags_of, flags });
     }
     env.events().planned(&moving.plan, request.goal != MigrateGoal::Apply)?;
     if let MigrateGoal::Save(file) = &request.goal {
@@ -200,6 +202,9 @@ fn move_records(
         }
     } else {
         let ask = request.goal == MigrateGoal::Apply && !request.yes;
+        if ask && !moving.plan.steps.is_empty() {
+            env.events().manual_tasks(&moving.manual)?;
+        }
         guard_or_ask(env, &moving.plan, &observation, &policy, ask)
             .map_err(|failure| session.discard_after(&observation, failure))?;
     }
@@ -225,7 +230,9 @@ fn apply_step(
             let options = apply::ApplyOptions {
                 command: RunCommand::Migrate,
                 input: moved.name.clone(),
-                plan: RunInput::of(&moving.plan, None).text(),
+                plan: RunInput::of(&moving.plan, None)
+                    .with_flags(Some(RecordedFlags::of(&request.flags)))
+                    .text(),
                 ..apply::ApplyOptions::default()
             };
             apply::save_agreement(
@@ -244,7 +251,8 @@ fn apply_step(
     let run =
         RunOptions { fail_fast: request.fail_fast, yes: request.yes, ..RunOptions::default() };
     let manual = left_to_a_person(moving);
-    let asked = RunRequest { manual, ..RunRequest::new(RunCommand::Migrate, &moved.name) };
+    let flags = Some(RecordedFlags::of(&request.flags));
+    let asked = RunRequest { manual, flags, ..RunRequest::new(RunCommand::Migrate, &moved.name) };
     let ended = run_confirmed(&mut session, asked, &moving.plan, observation, &run, false)?;
     let Some(ended) = ended else { return Ok(MigrateReport::Declined) };
     let checkpoint = session.vault.checkpoint();
@@ -258,13 +266,27 @@ fn apply_step(
     Ok(MigrateReport::Applied { report, run: Box::new(run), missing: missing(moving) })
 }
 
-fn options(request: &MigrateRequest<'_>) -> Result<MigrateOptions, OpError> {
-    let links = match &request.links {
+/// The given flags, completed by those that the target's journal has of the newest migration from
+/// the same source, with the number of its run.
+fn recorded_flags(
+    env: &Env,
+    session: &WriteSession<'_>,
+    source: &StateRef,
+    given: &MigrationFlags,
+) -> Result<Option<(MigrationFlags, RunId)>, OpError> {
+    let Some(vault) = Vault::open_if_there(&source.account.vault)? else { return Ok(None) };
+    let Some(identity) = vault.identity()? else { return Ok(None) };
+    let origin = format!("{}#{}", identity.service, identity.account);
+    given.completed(env, &session.vault, &origin)
+}
+
+fn options(flags: &MigrationFlags) -> Result<MigrateOptions, OpError> {
+    let links = match &flags.links {
         Some(file) => csv_files::pairs(&file.display().to_string(), &input::bytes(file)?)
             .map_err(|it| csv_error(&it))?,
         None => BTreeMap::new(),
     };
-    let codes = match &request.qr_data {
+    let codes = match &flags.qr_data {
         Some(file) => {
             let (name, bytes) = (file.display().to_string(), input::bytes(file)?);
             let kind = CsvKind::Resource(Resource::QrCodes);
@@ -283,12 +305,13 @@ fn options(request: &MigrateRequest<'_>) -> Result<MigrateOptions, OpError> {
         None => BTreeMap::new(),
     };
     Ok(MigrateOptions {
-        which: scope(&request.only, &request.skip)?,
+        which: scope(&flags.only, &flags.skip)?,
         links,
-        set: request.set.clone(),
-        wheres: request.wheres.clone(),
+        set: flags.set.clone(),
+        wheres: flags.wheres.clone(),
         codes,
-        link_codes: request.link_codes,
+        link_codes: flags.link_codes,
+        keep_existing: flags.keep_existing,
     })
 }
 

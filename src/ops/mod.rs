@@ -23,6 +23,7 @@ pub mod input;
 pub mod input_files;
 pub mod input_tables;
 pub mod migrate;
+pub mod migration_flags;
 mod next_step;
 pub mod observation;
 pub mod plan;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Env;
 use super::input;
+use super::migration_flags::{RecordedFlags, RecordedMigration};
 use crate::change::csv_files::rejected::rejected;
 use crate::change::csv_files::{CsvKind, RowSource, TextEncoding};
 use crate::change::desired::SourceLocation;
@@ -29,7 +30,7 @@ pub struct RunInput {
     pub manual: u64,
     /// The note of a migration, for the next one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub moved: Option<MigrationNote>,
+    pub moved: Option<RecordedMigration>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -74,11 +75,20 @@ impl RunInput {
     }
 
     fn moved(plan: &Plan) -> Self {
-        let note = |it: &MigrationMatches| MigrationNote {
-            origin: it.origin.clone(),
-            agreed: it.agreed.clone(),
+        let note = |it: &MigrationMatches| RecordedMigration {
+            note: MigrationNote { origin: it.origin.clone(), agreed: it.agreed.clone() },
+            flags: None,
         };
         Self { moved: plan.foreign.as_ref().map(note), ..Self::default() }
+    }
+
+    /// This input, with the flags of the migration.
+    #[must_use]
+    pub fn with_flags(mut self, flags: Option<RecordedFlags>) -> Self {
+        if let Some(moved) = &mut self.moved {
+            moved.flags = flags;
+        }
+        self
     }
 
     /// The number of changes in the input without a step.

@@ -291,14 +291,17 @@ fn verify_exits_with_0_only_if_everything_was_compared() {
         store.qr_codes.add(linkvault::sandbox::store::QrCode::default());
     });
     assert_eq!(gaps(&[]), ["qr_codes"]);
-    // It moved, and this command does not say what it holds.
     environment.write("codes.csv", "id,type,data\n1,text,Hello\n");
     migrate_again(&environment, &["--yes", "--qr-data", "codes.csv"]).succeeds();
-    verify(&["--qr-data", "codes.csv"]).succeeds();
+    verify(&[]).succeeds().stderr_has("--qr-data ");
+    // It moved, and its content is no longer known.
+    let codes = environment.path("codes.csv");
+    std::fs::rename(&codes, environment.path("aside.csv")).unwrap();
     assert_eq!(gaps(&[]), ["qr_codes"]);
+    verify(&["--qr-data", "aside.csv"]).succeeds();
     new.sandbox().mutate(|store| drop(store.remove_qr(1)));
     verify(&[]).exits_with(2);
-    verify(&["--qr-data", "codes.csv"]).exits_with(2);
+    verify(&["--qr-data", "aside.csv"]).exits_with(2);
     assert_eq!(gaps(&[]), ["qr_codes"]);
 }
 

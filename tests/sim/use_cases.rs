@@ -16,6 +16,7 @@ use linkvault::ops::backup::{BackupRequest, backup};
 use linkvault::ops::export::{ExportRequest, plan_export};
 use linkvault::ops::input::InputOptions;
 use linkvault::ops::migrate::{MigrateGoal, MigrateReport, MigrateRequest, migrate};
+use linkvault::ops::migration_flags::MigrationFlags;
 use linkvault::ops::plan::{PlanRequest, plan_changes};
 use linkvault::ops::resume::{ResumeRequest, resume};
 use linkvault::ops::undo::{UndoRequest, undo};
@@ -295,13 +296,7 @@ fn simulate(seed: u64) {
             from: "old",
             to: &new,
             goal: MigrateGoal::Apply,
-            links: None,
-            qr_data: None,
-            link_codes: true,
-            set: vec![],
-            wheres: vec![],
-            only: vec![],
-            skip: vec![],
+            flags: MigrationFlags { link_codes: true, ..MigrationFlags::default() },
             report: None,
             max_update: CountOrPercent::Percent(100.0),
             on_conflict: OnConflict::Fail,

@@ -153,7 +153,10 @@ impl Planner<'_> {
         now: Option<&Json>,
     ) -> bool {
         if self.is_migration() {
-            let Some(now) = now.map(fields::from_json) else { return true };
+            let now = now.map(fields::from_json);
+            let Some(now) = now.or(self.desired.keep_existing.then_some(FieldValue::Null)) else {
+                return true;
+            };
             return self.is_edited_in_source(pair, field, mine, &now, true);
         }
         let (Some(base), Some(state)) = (pair.base, self.base) else { return true };
@@ -204,6 +207,10 @@ impl Planner<'_> {
         writable: bool,
     ) -> bool {
         let Some(old) = pair.row.id else { return true };
+        if self.desired.keep_existing {
+            self.record_kept_value(pair, old, field, mine.json(), theirs.json());
+            return false;
+        }
         let memory = self.current.memory;
         let known = [&memory.agreed, &memory.agreed_at_first_migration].into_iter();
         let mut known = known.filter_map(|it| it.get(&(pair.resource, old))?.get(field.name));
@@ -246,7 +253,8 @@ impl Planner<'_> {
         target: Json,
     ) {
         let (resource, field) = (pair.resource, field.name.to_owned());
-        self.kept.push(KeptValue { resource, id, field, source, target });
+        let existing = self.desired.keep_existing;
+        self.kept.push(KeptValue { resource, id, field, source, target, existing });
     }
 
     /// Whether the input's value is used if both sides changed a field. Reports the conflict if the

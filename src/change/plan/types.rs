@@ -179,8 +179,7 @@ pub struct MigrationNote {
     pub agreed: Vec<AgreedValues>,
 }
 
-/// A value that was changed in the target since the last migration, and that this migration does
-/// not overwrite.
+/// A value of the target that differs, and that this migration does not overwrite.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KeptValue {
     /// The resource of the record.
@@ -193,6 +192,10 @@ pub struct KeptValue {
     pub source: Json,
     /// The target account's value.
     pub target: Json,
+    /// Whether it is kept because no existing record is changed. Otherwise it was changed in the
+    /// target since the last migration.
+    #[serde(skip)]
+    pub existing: bool,
 }
 
 /// The rate limit of an account, of which a plan uses a part.

@@ -1,6 +1,10 @@
 //! Plans all steps except assignments, and finishes the plan.
 
-use super::types::{AgreedValues, JsonFields, MatchedRecord, MigrationMatches, Plan, ReusedId};
+use serde_json::Value as Json;
+
+use super::types::{
+    AgreedValues, JsonFields, KeptValue, MatchedRecord, MigrationMatches, Plan, ReusedId,
+};
 use crate::change::desired::DesiredRecord;
 use crate::change::plan::PlanProblems;
 use crate::change::plan::fields::{self, fingerprint};
@@ -218,7 +222,16 @@ impl<'a> Planner<'a> {
         }
         let live = self.current.state.get(resource).and_then(|live| live.get(&RecordKey::Id(id)));
         let theirs = live.and_then(|live| rotator_url(resource, live)).unwrap_or_default();
-        if !theirs.is_empty() {
+        if self.desired.keep_existing && !theirs.is_empty() {
+            self.kept.extend(row.id.map(|id| KeptValue {
+                resource,
+                id,
+                field: ROTATOR.to_owned(),
+                source: Json::Null,
+                target: Json::from(&*theirs),
+                existing: true,
+            }));
+        } else if !theirs.is_empty() {
             let reason = format!("it keeps the rotator `{theirs}`, and has none where it is from");
             self.add_unsupported(resource, &label(resource, row), &reason, row.source.as_ref());
         }

@@ -10,15 +10,17 @@ use serde_json::{Value, json};
 use self::document::document;
 use crate::apply::RunReport;
 use crate::cli::plan_args::{ConflictChoice, MaxStalenessArgs, PlanOutputArgs};
+use crate::cli::render::migration;
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, CommandResult, Exit, Output, TextTable, render, values};
 use crate::config::AccountConfig;
 use crate::format;
 use crate::migrate::{
-    FieldFilter, ManualTask, MigrationPlan, MigrationReport, Substitution, report::VerificationGap,
+    FieldFilter, MigrationPlan, MigrationReport, Substitution, report::VerificationGap,
 };
-use crate::model::{CountOrPercent, Resource};
+use crate::model::{CountOrPercent, Resource, RunId};
 use crate::ops::migrate::{MigrateGoal, MigrateReport, MigrateRequest, migrate, missing};
+use crate::ops::migration_flags::MigrationFlags;
 use crate::ops::observation::Observation;
 
 /// Migrate an account to another, and list what must be done by hand
@@ -57,6 +59,9 @@ pub struct Args {
     /// What to do with QR codes whose content is unknown
     #[arg(long, value_name = "WHAT", default_value = "known")]
     pub qr_content: QrContent,
+    /// Do not update records that the target has already, under the same name or moved before
+    #[arg(long)]
+    pub keep_existing: bool,
     /// Save the plan to this file; `apply` executes it once
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["verify_only", "dry_run"])]
     pub out: Option<PathBuf>,
@@ -94,6 +99,19 @@ pub struct Args {
 }
 
 impl Args {
+    fn flags(&self) -> MigrationFlags {
+        MigrationFlags {
+            links: self.links.clone(),
+            qr_data: self.qr_data.clone(),
+            link_codes: self.qr_content == QrContent::Link,
+            keep_existing: self.keep_existing,
+            set: self.set.clone(),
+            wheres: self.wheres.clone(),
+            only: self.only.clone(),
+            skip: self.skip.clone(),
+        }
+    }
+
     fn goal(&self) -> MigrateGoal {
         match &self.out {
             _ if self.verify_only => MigrateGoal::Verify,
@@ -127,13 +145,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         from: &args.from,
         to: &to,
         goal: args.goal(),
-        links: args.links.clone(),
-        qr_data: args.qr_data.clone(),
-        link_codes: args.qr_content == QrContent::Link,
-        set: args.set.clone(),
-        wheres: args.wheres.clone(),
-        only: args.only.clone(),
-        skip: args.skip.clone(),
+        flags: args.flags(),
         report: args.report.clone(),
         max_update: args.max_update,
         on_conflict: args.on_conflict.into(),
@@ -155,7 +167,13 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
             app.out.note(format_args!("saved; `linkvault apply {path} --to {name}` applies it"));
             Ok(Exit::Done)
         }
-        MigrateReport::Verified { moving, report } => show.verified(&moving, &report),
+        MigrateReport::Verified { moving, report, flags_of, flags } => {
+            if let Some(run) = flags_of.filter(|_| !flags.is_empty()) {
+                let flags = migration::flags(&flags).join("\n  ");
+                app.out.note(format_args!("compared with the flags of run {run}:\n  {flags}"));
+            }
+            show.verified(&moving, &report, flags_of)
+        }
         MigrateReport::Nothing { report, missing } => {
             show.report(&report, None)?;
             Ok(render::run::exit(&RunReport::default(), missing))
@@ -182,7 +200,9 @@ impl Rendering<'_> {
         from: &str,
         observation: &Observation,
     ) -> Result<(), CliError> {
-        self.print_manual_tasks(&moving.manual)?;
+        migration::manual_tasks(self.out, &moving.manual)?;
+        let kept = moving.plan.foreign.iter().flat_map(|it| &it.kept);
+        migration::kept(self.out, &self.to.name, &kept.cloned().collect::<Vec<_>>());
         if !self.out.is_json() {
             return Ok(());
         }
@@ -195,9 +215,20 @@ impl Rendering<'_> {
     }
 
     /// Shows a comparison, in which the steps of the plan are the differences.
-    fn verified(&self, moving: &MigrationPlan, report: &MigrationReport) -> Result<Exit, CliError> {
+    fn verified(
+        &self,
+        moving: &MigrationPlan,
+        report: &MigrationReport,
+        flags_of: Option<RunId>,
+    ) -> Result<Exit, CliError> {
         let same = moving.plan.steps.is_empty();
-        self.report(report, None)?;
+        if self.out.is_json() {
+            let mut document = document(report, None);
+            document["flags_of_run"] = json!(flags_of);
+            self.out.json(&document)?;
+        } else {
+            self.report(report, None)?;
+        }
         let (from, to) = (&report.from, &self.to.name);
         let gaps = report.gaps();
         if same && gaps.is_empty() {
@@ -235,8 +266,8 @@ impl Rendering<'_> {
             out.summary(table.render(out.table_width()))?;
         }
         self.left_out(report)?;
-        self.kept(report);
-        self.print_manual_tasks(&report.manual)
+        migration::kept(out, &report.to, &report.kept);
+        migration::manual_tasks(out, &report.manual)
     }
 
     /// Prints what a comparison cannot verify, one line for each resource and reason.
@@ -258,21 +289,6 @@ impl Rendering<'_> {
         out.summary(table.render(out.table_width()))
     }
 
-    /// Prints what was changed in the target since the last migration and is kept.
-    fn kept(&self, report: &MigrationReport) {
-        const SHOWN: usize = 20;
-        for it in report.kept.iter().take(SHOWN) {
-            self.out.note(format_args!(
-                "kept: `{}` of {} {} is {} in {}, where it was changed since the last move",
-                it.field, it.resource, it.id, it.target, report.to
-            ));
-        }
-        let more = report.kept.len().saturating_sub(SHOWN);
-        if more > 0 {
-            self.out.note(format_args!("kept: {more} more; --json lists them"));
-        }
-    }
-
     /// Prints the records that filters exclude, and the resources that were not requested.
     fn left_out(&self, report: &MigrationReport) -> Result<(), CliError> {
         let kept = report.excluded.iter().map(|(resource, count)| format!("{count} {resource}"));
@@ -282,27 +298,5 @@ impl Rendering<'_> {
             return Ok(());
         }
         self.out.summary(format_args!("excluded by options: {}", all.join(", ")))
-    }
-
-    /// Prints the tasks to do by hand, one line for each kind.
-    fn print_manual_tasks(&self, manual: &[ManualTask]) -> Result<(), CliError> {
-        const SHOWN: usize = 5;
-        let out = self.out;
-        if manual.is_empty() || out.is_json() {
-            return Ok(());
-        }
-        let report = MigrationReport { manual: manual.to_vec(), ..MigrationReport::default() };
-        let mut table = TextTable::new(&["to be done by hand", "old ids", "why, and what to do"]);
-        for (resource, reason, all) in report.grouped() {
-            let named: Vec<_> = all.iter().filter(|it| !it.id.is_empty()).collect();
-            let first: Vec<_> = named.iter().take(SHOWN).map(|it| it.id.as_str()).collect();
-            let mut ids = first.join(" ");
-            if named.len() > SHOWN {
-                ids += &format!(" and {} more", named.len() - SHOWN);
-            }
-            table.row([resource.name(), &ids, reason]);
-        }
-        out.summary("")?;
-        out.summary(table.render(out.table_width()))
     }
 }
