@@ -128,4 +128,4 @@ macro_rules! targets {
     };
 }
 
-targets! { envelope record csv plan config reference schedule web }
+targets! { envelope record csv plan config reference schedule web workbook }

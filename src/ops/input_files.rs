@@ -121,7 +121,7 @@ impl FileReader<'_> {
     fn file(&mut self, path: &Path) -> Result<(), OpError> {
         let bytes = bytes(path)?;
         if is_workbook(&bytes) {
-            return match self.workbook(path, &bytes, false)?.is_empty() {
+            return match self.workbook(path, &bytes, None)?.is_empty() {
                 true => Err(self.no_sheet(path)),
                 false => Ok(()),
             };
@@ -141,12 +141,13 @@ impl FileReader<'_> {
     }
 
     /// Adds the sheets of a workbook whose titles show their resources, and notes that the others are
-    /// ignored. Returns the kinds of its sheets; none if no sheet is read.
+    /// ignored. `untouched`: of an exported workbook, whether it is unedited. Returns the kinds of its
+    /// sheets; none if no sheet is read.
     fn workbook(
         &mut self,
         path: &Path,
         bytes: &[u8],
-        untouched: bool,
+        untouched: Option<bool>,
     ) -> Result<Vec<CsvKind>, OpError> {
         let name = path.display();
         let unreadable = |error: WorkbookError| {
@@ -156,7 +157,14 @@ impl FileReader<'_> {
         };
         let mut book = Workbook::open(bytes).map_err(unreadable)?;
         let titles = book.titles().to_vec();
-        let kinds = self.kinds_of_sheets(path, &titles);
+        let mut kinds = self.kinds_of_sheets(path, &titles);
+        if untouched.is_none() {
+            // An export has this sheet, and it is read only if it is named.
+            let account = Some(CsvKind::Resource(Resource::Account));
+            let is_ignored =
+                |kind: &Option<CsvKind>| *kind == account && self.how.resource != account;
+            kinds.iter_mut().filter(|kind| is_ignored(kind)).for_each(|kind| *kind = None);
+        }
         let all: Vec<_> = kinds.iter().copied().flatten().collect();
         if all.is_empty() {
             return Ok(all);
@@ -176,6 +184,7 @@ impl FileReader<'_> {
             if let Some(kind) = kinds[*nth] {
                 let name = format!("{name}#{}", sheet.title);
                 let (path, content) = (path.to_owned(), TableContent::Sheet(sheet));
+                let untouched = untouched == Some(true);
                 self.table(InputTable { path, name, kind, content, untouched });
             }
         }
@@ -282,7 +291,7 @@ impl FileReader<'_> {
         }
         let bytes = bytes(path)?;
         if is_workbook(&bytes) {
-            return Ok(!self.workbook(path, &bytes, false)?.is_empty());
+            return Ok(!self.workbook(path, &bytes, None)?.is_empty());
         }
         let account = CsvKind::Resource(Resource::Account);
         let Some(kind) = kind.filter(|kind| *kind != account) else { return Ok(false) };
@@ -322,7 +331,7 @@ impl FileReader<'_> {
                     self.csv_file(&path, kind, bytes, untouched);
                 }
                 ExportContent::Workbook => {
-                    let found = self.workbook(&path, &bytes, untouched)?;
+                    let found = self.workbook(&path, &bytes, Some(untouched))?;
                     let (there, gone): (Vec<_>, Vec<_>) =
                         file.sheets.iter().partition(|kind| found.contains(kind));
                     for kind in gone {

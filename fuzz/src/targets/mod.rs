@@ -9,6 +9,7 @@ mod record;
 mod reference;
 mod schedule;
 mod web;
+mod workbook;
 
 /// One fuzz target. Its seeds are the files in `fuzz/corpus/NAME`.
 pub struct Target {
@@ -19,7 +20,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const ALL: [Target; 8] = [
+pub const ALL: [Target; 9] = [
     Target { name: "envelope", run: envelope::run, words: envelope::WORDS },
     Target { name: "record", run: record::run, words: record::WORDS },
     Target { name: "csv", run: csv::run, words: csv::WORDS },
@@ -28,6 +29,7 @@ pub const ALL: [Target; 8] = [
     Target { name: "reference", run: reference::run, words: reference::WORDS },
     Target { name: "schedule", run: schedule::run, words: schedule::WORDS },
     Target { name: "web", run: web::run, words: web::WORDS },
+    Target { name: "workbook", run: workbook::run, words: workbook::WORDS },
 ];
 
 /// The target called `name`.

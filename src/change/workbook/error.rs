@@ -1,5 +1,16 @@
 //! Limits of workbooks, and why one cannot be read.
 
+use crate::escaped::Escaped;
+use crate::format::truncate;
+
+/// The most characters of a sheet's title; 31 in an `.xlsx` file of a spreadsheet.
+const LONGEST_TITLE: usize = 100;
+
+/// The title of a sheet, with a bounded length.
+pub(super) fn title(text: Option<String>) -> String {
+    truncate(&text.unwrap_or_default(), LONGEST_TITLE).into_owned()
+}
+
 /// The most bytes of a workbook when it is unpacked.
 pub(super) const MAX_UNPACKED: u64 = 256 << 20;
 
@@ -8,6 +19,12 @@ pub(super) const MAX_CELLS: usize = 16_000_000;
 
 /// The most rows of a sheet, as in CSV files.
 pub(super) const MAX_ROWS: usize = 1_000_000;
+
+/// The most sheets, relations between parts and formats of numbers, each.
+pub(super) const MAX_PARTS: usize = 10_000;
+
+/// The deepest nesting of XML elements.
+pub(super) const MAX_DEPTH: usize = 1_000;
 
 /// Why a workbook cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,7 +56,17 @@ pub enum WorkbookError {
 }
 
 impl WorkbookError {
+    /// An error if there are more than [`MAX_PARTS`] of something.
+    pub(super) fn too_many(count: usize, what: &str) -> Result<(), Self> {
+        match count > MAX_PARTS {
+            true => Err(Self::damaged(format_args!("it has more than {MAX_PARTS} {what}"))),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn damaged(what: impl std::fmt::Display) -> Self {
-        Self::Damaged(what.to_string())
+        const LONGEST: usize = 200;
+        let what = what.to_string();
+        Self::Damaged(Escaped(truncate(&what, LONGEST)).to_string())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use crate::change::workbook::error::{MAX_CELLS, WorkbookError};
+use crate::change::workbook::error::{MAX_CELLS, WorkbookError, title};
 use crate::change::workbook::package::Package;
 use crate::change::workbook::sheet::{CellKind, Sheet};
 use crate::change::workbook::values;
@@ -15,6 +15,7 @@ pub(super) fn titles(package: &mut Package<'_>) -> Result<Vec<String>, WorkbookE
     let mut titles = Vec::new();
     each_table(package, |title, xml| {
         titles.push(title);
+        WorkbookError::too_many(titles.len(), "sheets")?;
         skip(xml, "table")
     })?;
     Ok(titles)
@@ -50,9 +51,7 @@ fn each_table(
     let mut xml = XmlReader::new(&mut part as &mut dyn BufRead);
     loop {
         let title = match xml.next()? {
-            Event::Start(it) if is(&it, "table") => {
-                Some(attribute(&it, "name")?.unwrap_or_default())
-            }
+            Event::Start(it) if is(&it, "table") => Some(title(attribute(&it, "name")?)),
             Event::Start(it) if is(&it, "dde-links") => None,
             Event::Eof => return Ok(()),
             _ => continue,

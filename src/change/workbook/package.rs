@@ -12,9 +12,6 @@ use crate::change::workbook::xml::{Event, XmlReader, attribute};
 /// The first bytes of an OLE file: an `.xls` file, or an `.xlsx` file with a password.
 pub(super) const OLE: [u8; 8] = [0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1];
 
-/// The most entries of the archive, to bound the memory of its directory.
-const MAX_PARTS: usize = 10_000;
-
 /// The format of a workbook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
@@ -43,9 +40,7 @@ impl<'a> Package<'a> {
             });
         }
         // Counted before the directory is read, because an archive may state any number.
-        if memchr::memmem::find_iter(bytes, b"PK\x01\x02").nth(MAX_PARTS).is_some() {
-            return Err(WorkbookError::damaged(format_args!("it has more than {MAX_PARTS} parts")));
-        }
+        WorkbookError::too_many(memchr::memmem::find_iter(bytes, b"PK\x01\x02").count(), "parts")?;
         let archive = ZipArchive::new(Cursor::new(bytes)).map_err(zip_error)?;
         let mut names = HashMap::new();
         for nth in 0..archive.len() {

@@ -256,6 +256,9 @@ fn an_archive_with_too_many_parts_is_refused_before_it_is_read() {
     let bytes = [&b"PK\x03\x04"[..], &entry.repeat(10_001)].concat();
     let error = read(&bytes).unwrap_err();
     assert_eq!(error.to_string(), "it is damaged: it has more than 10000 parts");
+    let tables = "<table:table table:name=\"a\"/>".repeat(10_001);
+    let error = read(&ods(&tables)).unwrap_err();
+    assert_eq!(error.to_string(), "it is damaged: it has more than 10000 sheets");
 }
 
 #[test]
@@ -285,6 +288,7 @@ fn damaged_cells_are_one_error() {
         r#"<row r="1"><c r="XFE1"><v>1</v></c></row>"#,
         r#"<row r="1"><c r="ZZZZZZZZZZ99999999999"><v>1</v></c></row>"#,
         r#"<row r="-1"/>"#,
+        &format!("<row r=\"1\">{}", "<c><v>".repeat(600)),
         r#"<row r="1"><c r="A1" t="s"><v>5</v></c></row>"#,
         r#"<row r="1"><c r="A1" t="str"><v>&bomb;</v></c></row>"#,
         "<row><c>",

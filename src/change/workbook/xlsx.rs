@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use crate::change::workbook::error::{MAX_CELLS, WorkbookError};
+use crate::change::workbook::error::{MAX_CELLS, WorkbookError, title};
 use crate::change::workbook::package::Package;
 use crate::change::workbook::sheet::{CellKind, Sheet};
 use crate::change::workbook::values;
@@ -70,6 +70,7 @@ impl Relations {
                     let kind = kind.rsplit('/').next().unwrap_or_default().to_owned();
                     let target = attribute(&it, "Target")?.unwrap_or_default();
                     relations.by_id.insert(id, (kind, resolve(folder, &target)));
+                    WorkbookError::too_many(relations.by_id.len(), "relations")?;
                 }
                 Event::Eof => return Ok(relations),
                 _ => {}
@@ -131,13 +132,14 @@ impl Book {
                     book.is_1904 = value.is_some_and(|it| it == "1" || it == "true");
                 }
                 Event::Start(it) if it.local_name().as_ref() == "sheet" => {
-                    let title = attribute(&it, "name")?.unwrap_or_default();
+                    let title = title(attribute(&it, "name")?);
                     let id = attribute(&it, "id")?.unwrap_or_default();
                     // A sheet of another kind has a chart and no cells.
                     if let Some((_, target)) =
                         relations.by_id.get(&id).filter(|(kind, _)| kind == "worksheet")
                     {
                         book.sheets.push((title, target.clone()));
+                        WorkbookError::too_many(book.sheets.len(), "sheets")?;
                     }
                 }
                 Event::Eof => return Ok(book),
@@ -170,6 +172,9 @@ impl SharedStrings {
                 rich_text(&mut xml, "si", &mut text)?;
                 strings.text.push_str(&text);
                 strings.ends.push(strings.text.len());
+                if strings.ends.len() > MAX_CELLS {
+                    return Err(WorkbookError::TooManyCells);
+                }
             }
         }
     }
@@ -257,6 +262,7 @@ fn formats(package: &mut Package<'_>, part: &str) -> Result<Vec<NumberFormat>, W
                     let id = attribute(&it, "numFmtId")?.unwrap_or_default();
                     let code = attribute(&it, "formatCode")?.unwrap_or_default();
                     own.insert(id, number_format(&code));
+                    WorkbookError::too_many(own.len(), "formats")?;
                 }
                 "cellXfs" => of_cells = true,
                 "xf" if of_cells => {

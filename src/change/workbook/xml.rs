@@ -8,24 +8,35 @@ use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::BytesRef;
 pub(super) use quick_xml::events::{BytesStart, Event};
 
-use crate::change::workbook::error::WorkbookError;
+use crate::change::workbook::error::{MAX_DEPTH, WorkbookError};
 
 /// A reader of XML. Elements without content have a start and an end, too.
 pub(super) struct XmlReader<R> {
     reader: Reader<R>,
     buffer: Vec<u8>,
+    /// The number of open elements.
+    depth: usize,
 }
 
 impl<R: BufRead> XmlReader<R> {
     pub fn new(source: R) -> Self {
         let mut reader = Reader::from_reader(source);
         reader.config_mut().expand_empty_elements = true;
-        Self { reader, buffer: Vec::new() }
+        Self { reader, buffer: Vec::new(), depth: 0 }
     }
 
     pub fn next(&mut self) -> Result<Event<'_>, WorkbookError> {
         self.buffer.clear();
-        self.reader.read_event_into(&mut self.buffer).map_err(xml_error)
+        let event = self.reader.read_event_into(&mut self.buffer).map_err(xml_error)?;
+        match event {
+            Event::Start(_) => self.depth += 1,
+            Event::End(_) => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        if self.depth > MAX_DEPTH {
+            return Err(WorkbookError::damaged("its elements are nested too deeply"));
+        }
+        Ok(event)
     }
 }
 
