@@ -6,6 +6,7 @@ use std::error::Error;
 use std::io::Write;
 use std::sync::Arc;
 
+use linkvault::change::record_filter::RecordFilter;
 use linkvault::clock::{Interrupt, SystemClock};
 use linkvault::config::Home;
 use linkvault::ops::account_session::SessionLimits;
@@ -51,6 +52,7 @@ pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         to: None,
         only: &[],
         skip: &[],
+        filter: RecordFilter::default(),
         resource: None,
         encoding: None,
         csv: CsvOptions::default(),

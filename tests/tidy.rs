@@ -98,7 +98,7 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("prometheus_client", &["src/ui/metrics.rs"]),
     ("rpassword", &["src/cli/output/questions.rs"]),
     ("quick_xml", &["src/change/workbook/"]),
-    ("regex", &["src/migrate/"]),
+    ("regex", &["src/change/record_filter.rs"]),
     ("roaring", &["src/crawl/", "src/vault/"]),
     ("rusqlite", &["src/vault/"]),
     ("rust_xlsxwriter", &["src/change/workbook/write.rs"]),

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::change::record_filter::RecordFilter;
 use crate::model::natural_key::value_text;
 use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State, value};
 
@@ -136,6 +137,8 @@ pub struct DesiredState {
     /// Whether existing records stay as they are, in a migration. They are matched, so that
     /// references to them can be resolved.
     pub keep_existing: bool,
+    /// The records that are compared and changed; all others stay.
+    pub filter: RecordFilter,
     /// The account that the ids refer to, as `service#id`, if it is not the account to change.
     pub origin: Option<String>,
 }

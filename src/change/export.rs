@@ -118,6 +118,8 @@ pub struct Manifest {
     pub snapshot: Option<SnapshotId>,
     /// Digest of the snapshot.
     pub digest: Option<String>,
+    /// Whether a filter left records out.
+    pub is_filtered: bool,
     /// The exported files.
     pub files: Vec<ManifestFile>,
 }
@@ -154,6 +156,8 @@ impl Manifest {
             state: String,
             snapshot: Option<SnapshotId>,
             digest: Option<String>,
+            #[serde(default)]
+            filter: Vec<String>,
             files: Vec<File>,
         }
         known_format(bytes)?;
@@ -169,9 +173,20 @@ impl Manifest {
             let sheets = sheets.iter().filter_map(|name| CsvKind::from_name(name)).collect();
             files.push(ManifestFile { file, content, sheets, hash });
         }
-        let Text { account, state, snapshot, digest, .. } = text;
-        Ok(Self { account, state, snapshot, digest, files })
+        let Text { account, state, snapshot, digest, filter, .. } = text;
+        let is_filtered = !filter.is_empty();
+        Ok(Self { account, state, snapshot, digest, is_filtered, files })
     }
+}
+
+/// Whether a filter left records out of a JSON export.
+#[must_use]
+pub fn is_filtered(bytes: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Text {
+        filter: Vec<String>,
+    }
+    serde_json::from_slice::<Text>(bytes).is_ok_and(|text| !text.filter.is_empty())
 }
 
 /// Parses the records of a JSON export, with the exact text of each.

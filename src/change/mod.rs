@@ -23,6 +23,7 @@ pub mod lists;
 pub mod overlay;
 pub mod plan;
 pub mod policy;
+pub mod record_filter;
 pub mod reformatted;
 pub mod render;
 pub mod staleness;

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use super::{Output, values};
 use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::change::policy::{OnConflict, Policy};
+use crate::change::record_filter::{FieldFilter, RecordFilter, RecordSelector};
 use crate::config::parse_duration;
 use crate::model::{CountOrPercent, Resource};
 use crate::ops::input::{CsvOptions, InputOptions};
@@ -61,6 +62,9 @@ pub struct PolicyArgs {
     /// Skip these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub skip: Vec<Resource>,
+    /// Which records to touch.
+    #[command(flatten)]
+    pub filter: FilterArgs,
     /// Delete records of the account that the input does not contain
     #[arg(long)]
     pub delete: bool,
@@ -119,8 +123,34 @@ impl PolicyArgs {
             csv: CsvOptions::default(),
             only: self.only.clone(),
             skip: self.skip.clone(),
+            filter: self.filter.filter(),
             delete: self.delete,
         }
+    }
+}
+
+/// Which records a command touches: flags of every command that compares, changes or exports
+/// records.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct FilterArgs {
+    /// Of this resource, touch only records whose field matches; repeatable
+    #[arg(long = "where", value_name = "RESOURCE.FIELD~PATTERN")]
+    pub wheres: Vec<FieldFilter>,
+    /// Touch only this record, such as campaigns/3, and what --name selects; repeatable
+    #[arg(long = "id", value_name = "RESOURCE/ID", value_parser = RecordSelector::by_id)]
+    pub ids: Vec<RecordSelector>,
+    /// Touch only records of this name, such as `campaigns/Spring*`, and what --id selects;
+    /// repeatable
+    #[arg(long = "name", value_name = "RESOURCE/NAME", value_parser = RecordSelector::by_name)]
+    pub names: Vec<RecordSelector>,
+}
+
+impl FilterArgs {
+    /// These flags as a filter.
+    #[must_use]
+    pub fn filter(&self) -> RecordFilter {
+        let selectors = [self.ids.as_slice(), &self.names].concat();
+        RecordFilter { wheres: self.wheres.clone(), selectors }
     }
 }
 

@@ -28,7 +28,7 @@ use crate::model::{FieldKind, FieldValue, Record, RecordKey, Resource, State, va
 pub use manual::ManualTask;
 pub use migration_plan::MigrationPlan;
 use option_usage::OptionUsage;
-pub use options::{FieldFilter, MigrateOptions, OptionFields, Substitution};
+pub use options::{MigrateOptions, OptionFields, Substitution};
 pub use report::MigrationReport;
 
 /// The account that the records come from.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use crate::change::record_filter::FilteredRecord;
 use crate::migrate::options::{MigrateOptions, OptionFields};
 use crate::model::{RecordKey, Resource, State};
 
@@ -31,7 +32,8 @@ impl OptionUsage {
             if filter.resource != resource {
                 continue;
             }
-            let admits = filter.admits(resource, key, fields);
+            let admits =
+                filter.admits(&FilteredRecord::of_fields(resource, Some(key.clone()), fields));
             let (seen, through) = self.wheres.entry(nth).or_default();
             *seen += 1;
             *through += u64::from(admits);

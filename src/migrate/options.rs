@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use regex::Regex;
-
-use crate::model::{FieldValue, RecordKey, Resource, Role};
+use crate::change::record_filter::FieldFilter;
+use crate::model::{FieldValue, Resource, Role};
 
 /// Fields of one record, by their index in the table's row.
 pub type OptionFields = BTreeMap<usize, FieldValue<'static>>;
@@ -49,9 +48,6 @@ pub enum MigrateOptionError {
         /// Names of the allowed fields.
         known: String,
     },
-    /// Not a valid regular expression. The pattern and the reason.
-    #[error("invalid pattern `{0}`: {1}")]
-    Pattern(String, String),
 }
 
 /// Replaces the value of a field, or its beginning.
@@ -140,61 +136,6 @@ impl Substitution {
     }
 }
 
-/// A filter: only records whose field matches the pattern are moved.
-#[derive(Debug, Clone)]
-pub struct FieldFilter {
-    /// Resource of the records.
-    pub resource: Resource,
-    /// Name of the field.
-    pub field: &'static str,
-    /// The pattern; it may match any part of the value.
-    pub pattern: Regex,
-}
-
-impl FromStr for FieldFilter {
-    type Err = MigrateOptionError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let form = || MigrateOptionError::Form(text.to_owned(), "RESOURCE.FIELD~PATTERN");
-        let (place, pattern) = text.split_once('~').ok_or_else(form)?;
-        let (resource, name) = place.split_once('.').ok_or_else(form)?;
-        let (resource, field) = field(resource, name, |_| true)?;
-        let found = Regex::new(pattern);
-        let pattern = found.map_err(|error| {
-            let why = error.to_string();
-            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            MigrateOptionError::Pattern(pattern.to_owned(), why.to_owned())
-        })?;
-        Ok(Self { resource, field, pattern })
-    }
-}
-
-impl std::fmt::Display for FieldFilter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}~{}", self.resource, self.field, self.pattern)
-    }
-}
-
-impl FieldFilter {
-    /// Whether the filter accepts a record. Accepts every record of other resources.
-    #[must_use]
-    pub fn admits(&self, resource: Resource, key: &RecordKey, fields: &OptionFields) -> bool {
-        if resource != self.resource {
-            return true;
-        }
-        match (self.field, key) {
-            ("id", _) => return self.pattern.is_match(&key.id().to_string()),
-            ("channel", RecordKey::Item { channel, .. }) => {
-                return self.pattern.is_match(&channel.to_string());
-            }
-            _ => {}
-        }
-        let place = resource.spec().field(self.field).map(|(place, _)| place);
-        let value = place.and_then(|place| fields.get(&place));
-        self.pattern.is_match(&value.map(FieldValue::cell).unwrap_or_default())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,24 +197,5 @@ mod tests {
             to("https://new.example")
         );
         assert_eq!(of("domain:http=https", old), to("https://old.example"));
-    }
-
-    #[test]
-    fn a_filter_applies_to_its_own_resource_only() {
-        let it: FieldFilter = "campaigns.name~^Spring".parse().unwrap();
-        let fields = |text: &'static str| OptionFields::from([(1, FieldValue::Text(text.into()))]);
-        assert!(it.admits(Resource::Campaigns, &RecordKey::Id(1), &fields("Spring 2026")));
-        assert!(!it.admits(Resource::Campaigns, &RecordKey::Id(1), &fields("Late Spring")));
-        assert!(it.admits(Resource::Channels, &RecordKey::Id(1), &fields("x")));
-        let it: FieldFilter = "qr_codes.id~^[12]$".parse().unwrap();
-        assert!(it.admits(Resource::QrCodes, &RecordKey::Id(2), &OptionFields::new()));
-        assert!(!it.admits(Resource::QrCodes, &RecordKey::Id(3), &OptionFields::new()));
-        assert!(
-            "campaigns.name~("
-                .parse::<FieldFilter>()
-                .unwrap_err()
-                .to_string()
-                .starts_with("invalid pattern")
-        );
     }
 }

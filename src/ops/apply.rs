@@ -14,7 +14,7 @@ use super::error_sources::{apply_error, without_skip};
 use super::input::{self, DesiredInput, InputOptions};
 use super::migration_flags::RecordedFlags;
 use super::observation::Observation;
-use super::plan::{kept_records, make_plan, needed_resources, warn_of_left_out};
+use super::plan::{kept_records, make_plan, needed_resources, warn_of_left_out, warn_of_unmatched};
 use super::rejected_rows::{self, RunInput};
 use super::run_results::{RunOutcome, write_results};
 use super::write_session::WriteSession;
@@ -237,6 +237,7 @@ pub(super) fn run_input(
     wanted
         .require_account(session.account, &observation.service, observation.account_id)
         .map_err(|failure| session.discard_after(&observation, failure))?;
+    warn_of_unmatched(session.env, &wanted.desired, &observation);
     let made = make_plan(&wanted.desired, wanted.base.as_ref(), &observation, policy);
     let mut plan = made.map_err(|failure| session.discard_after(&observation, failure))?;
     plan.unsupported.extend(wanted.unsupported.iter().cloned());

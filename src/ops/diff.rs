@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::account_session::SessionLimits;
-use super::input::{self, CsvOptions, DesiredInput, FileOptions, scope};
+use super::input::{self, CsvOptions, DesiredInput, FileOptions, filtered_scope};
 use super::state_ref::{LoadedState, StateRef};
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::{CsvKind, TextEncoding};
@@ -13,8 +13,9 @@ use crate::change::desired::{DesiredRecord, RecordRef};
 use crate::change::diff::{self, ChangeKind, StateDiff};
 use crate::change::overlay;
 use crate::change::plan::PlanProblems;
+use crate::change::record_filter::{FilteredRecord, RecordFilter};
 use crate::config::AccountConfig;
-use crate::model::{Resource, State};
+use crate::model::{RecordKey, Resource, State};
 use crate::vault::reference::Reference;
 
 /// The states to compare.
@@ -27,6 +28,8 @@ pub struct DiffRequest<'a> {
     pub only: &'a [Resource],
     /// Not these resources.
     pub skip: &'a [Resource],
+    /// Which records are compared.
+    pub filter: RecordFilter,
     /// The content of a CSV file whose name does not show it.
     pub resource: Option<CsvKind>,
     /// The encoding of CSV files; the one that their bytes show if `None`.
@@ -55,6 +58,7 @@ pub struct DiffReport {
 }
 
 /// A row of a file that matches no record of the other state.
+#[derive(Clone)]
 pub struct NewRow {
     /// The resource of the file.
     pub resource: Resource,
@@ -88,15 +92,20 @@ impl NewRow {
 /// # Errors
 /// If one of them does not exist or cannot be read.
 pub fn compare(env: &Env, request: &DiffRequest<'_>) -> Result<DiffReport, OpError> {
-    let which = scope(request.only, request.skip)?;
-    let Sides { before, after } = sides(env, request, &which)?;
+    let which = filtered_scope(request.only, request.skip, &request.filter)?;
+    let Sides { mut before, mut after } = sides(env, request, &which)?;
+    request.filter.retain_in_both(&mut before.state, &mut after.state);
     let found = diff::diff(&before.state, &after.state);
     let rows = |side: &Side| {
         let kind = side.kind;
         let row = move |(resource, row)| NewRow { resource, row, kind };
-        side.new.clone().into_iter().map(row)
+        let admits = |(resource, row): &(Resource, DesiredRecord)| {
+            let key = row.id.map(RecordKey::Id);
+            request.filter.admits(&FilteredRecord::of_fields(*resource, key, &row.fields))
+        };
+        side.new.clone().into_iter().filter(admits).map(row).collect::<Vec<_>>()
     };
-    let new_rows = rows(&before).chain(rows(&after)).collect();
+    let new_rows = [rows(&before), rows(&after)].concat();
     Ok(DiffReport {
         found,
         new_rows,

@@ -7,12 +7,13 @@ use serde_json::{Value as Json, json};
 
 use super::account_session::SessionLimits;
 use super::error_sources::cannot_write;
-use super::input::scope;
+use super::input::filtered_scope;
 use super::state_ref::{LoadedState, StateRef};
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::CsvKind;
 use crate::change::csv_files::write::{CsvDialect, CsvWriter, campaign_links};
 use crate::change::export::{JSON, MANIFEST, WORKBOOK, raw};
+use crate::change::record_filter::RecordFilter;
 use crate::change::workbook::write::{SheetWriter, WorkbookWriter};
 use crate::config::{AccountConfig, ExportFormat};
 use crate::files::{Durability, private_folder, temporary_beside};
@@ -33,6 +34,8 @@ pub struct ExportRequest<'a> {
     pub only: &'a [Resource],
     /// Not these resources.
     pub skip: &'a [Resource],
+    /// Which records are written.
+    pub filter: RecordFilter,
     /// Limits on requests, time and the wait for the lock, to read a live account.
     pub limits: SessionLimits,
 }
@@ -55,8 +58,9 @@ pub fn plan_export<'a>(
 ) -> Result<ExportPlan<'a>, OpError> {
     let target = StateRef::parse(env, request.reference, Reference::Latest(0), None)?;
     check_folder(request.folder)?;
-    let which = scope(request.only, request.skip)?;
-    let state = target.load(env, &request.limits, &which)?;
+    let which = filtered_scope(request.only, request.skip, &request.filter)?;
+    let mut state = target.load(env, &request.limits, &which)?;
+    state.filter = request.filter.clone();
     Ok(ExportPlan { request, account: target.account, state })
 }
 
@@ -106,6 +110,7 @@ pub fn export(
         "digest": loaded.snapshot.as_ref().and_then(|it| it.digest.clone()),
         "status": loaded.snapshot.as_ref().map(|it| it.status.name()),
         "stale": loaded.stale(),
+        "filter": loaded.filter.texts(),
         "files": files.iter().map(WrittenFile::document).collect::<Vec<_>>(),
     });
     let mut file = ExportFile::new(folder, MANIFEST.to_owned(), None)?;
@@ -255,7 +260,10 @@ fn workbook_file(folder: &Path, loaded: &mut LoadedState) -> Result<WrittenFile,
 fn json_file(folder: &Path, loaded: &mut LoadedState) -> Result<WrittenFile, OpError> {
     let mut file = ExportFile::new(folder, JSON.to_owned(), None)?;
     let state = json!(loaded.name);
-    file.write(|out| write!(out, "{{\"format\":1,\"state\":{state},\"resources\":{{"))?;
+    let filter = json!(loaded.filter.texts());
+    file.write(|out| {
+        write!(out, "{{\"format\":1,\"state\":{state},\"filter\":{filter},\"resources\":{{")
+    })?;
     for (nth, resource) in loaded.resources.clone().into_iter().enumerate() {
         let comma = if nth == 0 { "" } else { "," };
         file.write(|out| write!(out, "{comma}\"{resource}\":["))?;

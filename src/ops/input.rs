@@ -9,6 +9,7 @@ use super::state_ref::{self, StateRef};
 use super::{NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::change::desired::DesiredState;
+use crate::change::record_filter::RecordFilter;
 use crate::config::AccountConfig;
 use crate::crawl;
 use crate::model::Resource;
@@ -30,6 +31,8 @@ pub struct InputOptions {
     pub only: Vec<Resource>,
     /// Not these resources.
     pub skip: Vec<Resource>,
+    /// Which records are compared and changed.
+    pub filter: RecordFilter,
     /// Whether to delete records that the desired state lacks.
     pub delete: bool,
 }
@@ -82,7 +85,7 @@ impl InputOptions {
     }
 
     fn file_options(&self) -> Result<FileOptions, OpError> {
-        let mut which = scope(&self.only, &self.skip)?;
+        let mut which = filtered_scope(&self.only, &self.skip, &self.filter)?;
         // The account's own record is changed only if it is named explicitly.
         let named = self.resource == Some(CsvKind::Resource(Resource::Account));
         which.retain(|it| *it != Resource::Account || named);
@@ -92,6 +95,7 @@ impl InputOptions {
 
     fn checked(&self, env: &Env, mut read: DesiredInput) -> Result<DesiredInput, OpError> {
         read.find_owner(env)?;
+        read.desired.filter = self.filter.clone();
         read.send_notes(env);
         for warning in &read.warnings {
             env.warn(warning);
@@ -110,6 +114,21 @@ impl InputOptions {
         read.drop_unedited();
         Ok(read)
     }
+}
+
+/// Like [`scope`], without resources that the selectors of `filter` leave out.
+///
+/// # Errors
+/// If none is left.
+pub fn filtered_scope(
+    only: &[Resource],
+    skip: &[Resource],
+    filter: &RecordFilter,
+) -> Result<Vec<Resource>, OpError> {
+    let which = scope(only, skip)?;
+    let Some(selected) = filter.selected_resources() else { return Ok(which) };
+    let selected: Vec<_> = which.into_iter().filter(|it| selected.contains(it)).collect();
+    if selected.is_empty() { scope(&[], &Resource::ALL) } else { Ok(selected) }
 }
 
 /// The resources in `only`, or all if empty, without those in `skip`, in the order of the table.

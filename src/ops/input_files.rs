@@ -110,12 +110,22 @@ impl FileReader<'_> {
         })?;
         let state = only(state, &self.how.which);
         self.read.desired = DesiredState::of_state(&state, &name);
+        if export::is_filtered(&bytes) {
+            self.keep_others();
+        }
         let account = export::account(&bytes);
         let other = account.filter(|it| self.account.is_some_and(|of| of.name != *it));
         self.read.of = other.map(|name| InputOwner { name, identity: None });
         self.read.state = Some(state);
         self.read.exported = true;
         Ok(())
+    }
+
+    /// Keeps records that the input lacks: a filter left them out of the export.
+    fn keep_others(&mut self) {
+        for wanted in self.read.desired.resources.values_mut() {
+            wanted.is_complete = false;
+        }
     }
 
     fn file(&mut self, path: &Path) -> Result<(), OpError> {
@@ -325,7 +335,7 @@ impl FileReader<'_> {
             let untouched = file.is_untouched(&bytes);
             match file.content {
                 ExportContent::Csv(kind) => {
-                    if kind != CsvKind::CampaignLinks {
+                    if kind != CsvKind::CampaignLinks && !manifest.is_filtered {
                         self.whole.insert(kind.resource());
                     }
                     self.csv_file(&path, kind, bytes, untouched);
@@ -387,6 +397,9 @@ impl FileReader<'_> {
             self.read.desired = DesiredState::of_state(&state, &path.display().to_string());
             self.read.desired.recreate_missing = false;
             self.read.state = Some(state);
+        }
+        if manifest.is_filtered {
+            self.keep_others();
         }
         self.read.desired.deleted = deleted;
         Ok(())

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Env, OpError, input};
 use crate::change::plan::MigrationNote;
-use crate::migrate::{FieldFilter, Substitution};
+use crate::change::record_filter::FieldFilter;
+use crate::migrate::Substitution;
 use crate::model::{Resource, RunId};
 use crate::vault::Vault;
 

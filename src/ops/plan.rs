@@ -16,11 +16,12 @@ use crate::change::guards::{GuardRefusal, check_guards};
 use crate::change::plan::saved::SavedPlan;
 use crate::change::plan::{CurrentState, Plan, PlanProblems, plan};
 use crate::change::policy::Policy;
+use crate::change::record_filter::FilteredRecord;
 use crate::config::AccountConfig;
 use crate::escaped::Escaped;
 use crate::files::{Durability, replace};
 use crate::format;
-use crate::model::{Resource, State, Verb};
+use crate::model::{RecordKey, Resource, State, Verb};
 
 /// The account and the desired state to make a plan for.
 pub struct PlanRequest<'a> {
@@ -68,6 +69,7 @@ pub fn plan_changes(env: &Env, request: &PlanRequest<'_>) -> Result<PlanReport, 
     let mut observation = observe_account(env, account, &request.limits, &which)?;
     observation.max_staleness = max_staleness(request.max_staleness, account);
     wanted.require_account(account, &observation.service, observation.account_id)?;
+    warn_of_unmatched(env, &wanted.desired, &observation);
     let plan = make_plan(&wanted.desired, wanted.base.as_ref(), &observation, policy)?;
     warn_of_left_out(env, &plan);
     if let Some(file) = &request.save {
@@ -118,6 +120,27 @@ pub fn make_plan(
 /// Warns of cells that the API cannot set.
 pub fn warn_of_left_out(env: &Env, plan: &Plan) {
     plan.left_out.grouped_lines().iter().for_each(|line| env.warn(line));
+}
+
+/// Warns of filters and selectors that match no record of the account or the input.
+pub fn warn_of_unmatched(env: &Env, desired: &DesiredState, observation: &Observation) {
+    let rows = desired.resources.iter().flat_map(|(resource, wanted)| {
+        wanted.records.iter().map(|row| {
+            let key = row.id.map(RecordKey::Id);
+            FilteredRecord::of_fields(*resource, key, &row.fields)
+        })
+    });
+    let state = &observation.state;
+    let live = state.iter().flat_map(|(resource, records)| {
+        records.values().map(move |record| {
+            let sent = state.sent.as_ref();
+            let sent = sent.and_then(|it| it.get(&(resource, record.key.clone())));
+            FilteredRecord::of_record(resource, record, sent)
+        })
+    });
+    for filter in desired.filter.unmatched(rows.chain(live)) {
+        env.warn(format_args!("`{filter}` matches no record"));
+    }
 }
 
 /// Logs each match and each step, for `-v`.

@@ -10,6 +10,7 @@ use super::account_session::{AccountSession, SessionLimits, lock_command};
 use super::{NextStep, OpError, OpErrorKind};
 use crate::apply::deleted_since;
 use crate::change::desired::RecordIds;
+use crate::change::record_filter::RecordFilter;
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::crawl::{self, ObservationScope};
@@ -42,6 +43,8 @@ pub struct LoadedState {
     pub unread: Vec<String>,
     /// For the live account, the sent values from its own vault.
     sent_now: Option<SentValues>,
+    /// The records that [`LoadedState::each`] passes on.
+    pub filter: RecordFilter,
 }
 
 impl LoadedState {
@@ -87,13 +90,27 @@ impl LoadedState {
         Ok(State::default().with_sent(Some(sent)))
     }
 
-    /// Calls `take` with each record of `resource`, in the order of keys.
+    /// Calls `take` with each record of `resource` that the filter admits, in the order of keys.
     pub fn each(
         &mut self,
         resource: Resource,
-        take: impl FnMut(Record<'static>),
+        mut take: impl FnMut(Record<'static>),
     ) -> Result<(), OpError> {
-        Ok(self.vault.for_each_record(self.number, resource, take)?)
+        if self.filter.is_empty() {
+            return Ok(self.vault.for_each_record(self.number, resource, take)?);
+        }
+        // An item goes with its channel.
+        let mut parents = match resource {
+            Resource::ChannelItems => self.vault.state(self.number, &[Resource::Channels])?,
+            _ => State::default(),
+        };
+        parents.sent = self.sent()?.sent;
+        let filter = &self.filter;
+        Ok(self.vault.for_each_record(self.number, resource, |record| {
+            if filter.admits_in(&parents, resource, &record) {
+                take(record);
+            }
+        })?)
     }
 
     /// The record with this key.
@@ -108,6 +125,17 @@ impl LoadedState {
     /// The account to which the state belongs; `None` for an empty vault.
     pub fn identity(&self) -> Result<Option<AccountIdentity>, OpError> {
         Ok(self.vault.identity()?)
+    }
+
+    /// The number of records of each resource that the filter admits.
+    pub fn admitted_counts(&mut self) -> Result<Vec<(Resource, u64)>, OpError> {
+        let mut counts = Vec::new();
+        for resource in self.resources.clone() {
+            let mut count = 0;
+            self.each(resource, |_| count += 1)?;
+            counts.push((resource, count));
+        }
+        Ok(counts)
     }
 
     /// The number of records of each resource.
@@ -256,6 +284,7 @@ impl StateRef {
             unread: unread.collect(),
             snapshot: None,
             sent_now: Some(sent_now),
+            filter: RecordFilter::default(),
         })
     }
 }
@@ -275,6 +304,7 @@ fn snapshot_state(
         snapshot: Some(snapshot),
         unread: Vec::new(),
         sent_now: None,
+        filter: RecordFilter::default(),
     }
 }
 

@@ -19,6 +19,7 @@ mod other_account;
 mod post_backup;
 mod qr_contents;
 mod read_commands;
+mod record_filters;
 mod rehearse;
 mod restore_vault;
 mod resume_resolve;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use linkvault::api::http::ApiKey;
 use linkvault::change::policy::{OnConflict, Policy};
+use linkvault::change::record_filter::RecordFilter;
 use linkvault::clock::{Clock, SimulatedClock};
 use linkvault::config::{AccountConfig, ExportFormat, Home};
 use linkvault::model::{CountOrPercent, SnapshotId};
@@ -183,6 +184,7 @@ impl Accounts {
             dialect: Default::default(),
             only: &[],
             skip: &[],
+            filter: RecordFilter::default(),
             limits: SessionLimits::default(),
         };
         plan_export(&self.env, &request).unwrap().write().unwrap();

@@ -37,8 +37,14 @@ impl Planner<'_> {
         let mut seen = HashSet::new();
         let mut claimed = HashSet::new();
         for row in &wanted.records {
+            if self.is_filtered_out(Resource::Channels, row.channel.as_ref()) {
+                continue;
+            }
             let Some(subject) = self.item(row) else { continue };
             let RequestSubject::Item { channel, kind, id } = &subject else { continue };
+            if !self.admits_item(row, *channel, kind, *id) {
+                continue;
+            }
             if let (ResolvedRef::Id(channel), ResolvedRef::Id(id)) = (channel, id) {
                 let key = RecordKey::Item { channel: *channel, kind: kind.clone(), id: *id };
                 if let Some((key, record)) = live.get_key_value(&key) {
@@ -148,8 +154,11 @@ impl Planner<'_> {
         claimed: &HashSet<&RecordKey>,
     ) {
         let base = self.base.and_then(|base| base.get(Resource::ChannelItems));
-        for key in live.keys().filter(|key| !claimed.contains(key)) {
+        for (key, item) in live.iter().filter(|(key, _)| !claimed.contains(key)) {
             let RecordKey::Item { channel, kind, id } = key else { continue };
+            if !self.desired.filter.admits_in(self.current.state, Resource::ChannelItems, item) {
+                continue;
+            }
             let is_deleted_too = self.deleted.contains(&(Resource::Channels, *channel))
                 || (kind == "qr" && self.deleted.contains(&(Resource::QrCodes, *id)));
             let in_base = base.is_none_or(|base| base.contains_key(key));
@@ -165,7 +174,11 @@ impl Planner<'_> {
         let resource = Resource::Campaigns;
         let mut wanted = std::mem::take(&mut self.inherited_links);
         for link in &self.desired.campaign_links {
+            if self.is_filtered_out(resource, Some(&link.campaign)) {
+                continue;
+            }
             match self.resolve(resource, &link.campaign) {
+                Ok(campaign) if !self.admits_resolved(resource, campaign) => {}
                 Ok(campaign) => wanted.push((campaign, link.link, link.source.clone())),
                 Err(unresolved) => {
                     let key = match &link.campaign {

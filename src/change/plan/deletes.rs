@@ -17,7 +17,7 @@ impl Planner<'_> {
     pub fn plan_deletes(&mut self, resource: Resource, live: &Records, matches: &RecordMatches) {
         let base = self.base.and_then(|base| base.get(resource));
         for (key, record) in live {
-            if matches.claimed.contains_key(&key.id()) {
+            if matches.claimed.contains_key(&key.id()) || !self.admits_live(resource, record) {
                 continue;
             }
             let before = base.map(|base| base.get(key));

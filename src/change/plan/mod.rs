@@ -30,6 +30,7 @@ pub mod request;
 mod reused;
 mod reversibility;
 pub mod saved;
+mod selection;
 #[cfg(test)]
 pub(crate) mod tests;
 mod types;

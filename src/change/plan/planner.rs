@@ -1,6 +1,6 @@
 //! The state of a running planning, which all parts read and extend.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::Value as Json;
 
@@ -12,7 +12,7 @@ use super::reused::ReusedIds;
 use super::types::{CurrentState, JsonFields, KeptValue, UnsupportedChange};
 use super::verify_step::still_true;
 use crate::change::csv_files::{CsvProblem, CsvProblemKind, CsvProblems};
-use crate::change::desired::{DesiredRecord, DesiredState, SourceLocation};
+use crate::change::desired::{DesiredRecord, DesiredState, RecordRef, SourceLocation};
 use crate::change::policy::Policy;
 use crate::model::{Field, NaturalKey, Record, RecordKey, Resource, State};
 
@@ -37,6 +37,10 @@ pub(super) struct Planner<'a> {
     /// The resources for which `named` also has all other records of the account.
     pub indexed: HashSet<Resource>,
     pub deleted: HashSet<(Resource, i64)>,
+    /// Existing records that the filter admits by their desired values.
+    pub selected: HashSet<(Resource, i64)>,
+    /// Desired records that the filter leaves out, by id and by name in lower case.
+    pub filtered_out: BTreeSet<(Resource, RecordRef)>,
     /// Links of deleted campaigns that are created again.
     pub inherited_links: Vec<(ResolvedRef, i64, Option<SourceLocation>)>,
 }
@@ -67,6 +71,8 @@ impl<'a> Planner<'a> {
             named: HashMap::new(),
             indexed: HashSet::new(),
             deleted: HashSet::new(),
+            selected: HashSet::new(),
+            filtered_out: BTreeSet::new(),
             inherited_links: Vec::new(),
         }
     }

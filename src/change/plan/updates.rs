@@ -96,6 +96,9 @@ impl<'a> Planner<'a> {
             );
             self.problems.rows.append(&mut matches.problems);
             for (row, found) in rows.iter().zip(&matches.found) {
+                if self.filters_out(resource, row, found, by_name) {
+                    continue;
+                }
                 let resolved = self.record(resource, row, found, live);
                 if let Some(resolved) = resolved {
                     self.register_reference(resource, row, resolved, by_name);
@@ -169,7 +172,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Records how references to a desired record resolve.
-    fn register_reference(
+    pub(super) fn register_reference(
         &mut self,
         resource: Resource,
         row: &DesiredRecord,

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::change::diff::{ChangeKind, CounterChange, RecordChange};
 use crate::cli::csv_args::CsvArgs;
+use crate::cli::plan_args::FilterArgs;
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, CommandResult, Escaped, Exit, Paint, values};
 use crate::format;
@@ -43,6 +44,9 @@ pub struct Args {
     /// How the columns of CSV files are read.
     #[command(flatten)]
     pub csv: CsvArgs,
+    /// Which records to compare.
+    #[command(flatten)]
+    pub filter: FilterArgs,
     /// Exit with code 2 if there are changes
     #[arg(long)]
     pub detailed_exitcode: bool,
@@ -61,6 +65,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         to: args.to.as_deref(),
         only: &args.only,
         skip: &args.skip,
+        filter: args.filter.filter(),
         resource: args.resource,
         encoding: args.encoding,
         csv: args.csv.options(),

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use crate::change::csv_files::write::CsvDialect;
+use crate::cli::plan_args::FilterArgs;
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, CommandResult, Escaped, Exit, OpErrorKind, values};
 use crate::config::ExportFormat;
@@ -43,6 +44,9 @@ pub struct Args {
     /// Skip these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub skip: Vec<Resource>,
+    /// Which records to write.
+    #[command(flatten)]
+    pub filter: FilterArgs,
     /// Print what would be written and write nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
@@ -100,6 +104,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         dialect: args.dialect.dialect(),
         only: &args.only,
         skip: &args.skip,
+        filter: args.filter.filter(),
         limits: args.bounds.limits(),
     };
     let mut plan = plan_export(&app.env, &request)?;
@@ -110,7 +115,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         app.out.warn(what);
     }
     if args.dry_run {
-        return dry_run(args, app, &plan.state);
+        return dry_run(args, app, &mut plan.state);
     }
     let ExportReport { manifest, files } = plan.write()?;
     if app.out.is_json() {
@@ -132,8 +137,8 @@ fn exit(loaded: &LoadedState) -> Exit {
 }
 
 /// Prints what would be written.
-fn dry_run(args: &Args, app: &App, loaded: &LoadedState) -> Result<Exit, CliError> {
-    let counts = loaded.counts()?;
+fn dry_run(args: &Args, app: &App, loaded: &mut LoadedState) -> Result<Exit, CliError> {
+    let counts = loaded.admitted_counts()?;
     if app.out.is_json() {
         let resources = counts.iter().map(|(it, count)| (it.name().to_owned(), json!(count)));
         let resources: serde_json::Map<_, _> = resources.collect();

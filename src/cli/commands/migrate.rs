@@ -9,15 +9,14 @@ use serde_json::{Value, json};
 
 use self::document::document;
 use crate::apply::RunReport;
+use crate::change::record_filter::FieldFilter;
 use crate::cli::plan_args::{ConflictChoice, MaxStalenessArgs, PlanOutputArgs};
 use crate::cli::render::migration;
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, CommandResult, Exit, Output, TextTable, render, values};
 use crate::config::AccountConfig;
 use crate::format;
-use crate::migrate::{
-    FieldFilter, MigrationPlan, MigrationReport, Substitution, report::VerificationGap,
-};
+use crate::migrate::{MigrationPlan, MigrationReport, Substitution, report::VerificationGap};
 use crate::model::{CountOrPercent, Resource, RunId};
 use crate::ops::migrate::{MigrateGoal, MigrateReport, MigrateRequest, migrate, missing};
 use crate::ops::migration_flags::MigrationFlags;
