@@ -33,6 +33,8 @@ pub fn step_answer(typed: &str) -> Option<StepAnswer> {
         "n" | "no" => Some(StepAnswer::Decline),
         "a" | "all" => Some(StepAnswer::ApplyRest),
         "q" | "quit" => Some(StepAnswer::DeclineRest),
+        "g" => Some(StepAnswer::ApplyGroup),
+        "d" => Some(StepAnswer::DeclineGroup),
         _ => None,
     }
 }
@@ -58,6 +60,8 @@ mod tests {
         assert_eq!(plan_answer("s", false), None);
         assert_eq!(step_answer("a"), Some(StepAnswer::ApplyRest));
         assert_eq!(step_answer("q"), Some(StepAnswer::DeclineRest));
+        assert_eq!(step_answer("g"), Some(StepAnswer::ApplyGroup));
+        assert_eq!(step_answer("d"), Some(StepAnswer::DeclineGroup));
         // A step is never chosen or declined by an empty line.
         assert_eq!(step_answer(""), None);
     }

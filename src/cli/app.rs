@@ -205,7 +205,8 @@ pub fn terminal_info() -> TerminalInfo {
         stderr_terminal: io::stderr().is_terminal() && !dumb,
         no_color: set("NO_COLOR") || dumb,
         width: width(),
-        screen: if dumb { None } else { screen() },
+        // A pager cannot work without knowing the terminal.
+        screen: screen().filter(|_| !dumb && (cfg!(windows) || set("TERM"))),
     }
 }
 

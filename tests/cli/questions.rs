@@ -98,7 +98,7 @@ fn init_does_not_replace_a_key_file() {
 }
 
 const PLAN_QUESTION: &str = "[y/N, s: step by step] ";
-const STEP_QUESTION: &str = "[y,n,a,q,?] ";
+const STEP_QUESTION: &str = "[y,n,a,q,g,d,?] ";
 
 /// The sample account, with an export in which two campaigns are renamed and a channel with an item
 /// is added: four steps.
@@ -155,7 +155,7 @@ fn steps_are_chosen_one_by_one_and_dependents_of_a_declined_one_are_left_out() {
     terminal.shows("Apply 1 of 4 steps to main? [y/N] ").types("y\n");
     let (code, screen) = terminal.ended();
     assert_eq!(code, Some(0), "{screen}");
-    assert!(screen.contains("Apply this step (3 of 4)? [y,n,a,q,?] n\nstep 4 "), "{screen}");
+    assert!(screen.contains("Apply this step (3 of 4)? [y,n,a,q,g,d,?] n\nstep 4 "), "{screen}");
     assert!(screen.contains(" is left out: it depends on step 3\n1 step: 1 update. "), "{screen}");
     assert_eq!(service.writes(), ["PUT /api/campaign/4/update"]);
     let shown = environment.run(&["runs", "main", "1"]).succeeds();

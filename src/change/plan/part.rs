@@ -31,6 +31,10 @@ pub enum StepAnswer {
     ApplyRest,
     /// Apply neither it nor any step after it.
     DeclineRest,
+    /// Apply it and the steps after it with the same resource and verb.
+    ApplyGroup,
+    /// Apply neither it nor the steps after it with the same resource and verb.
+    DeclineGroup,
 }
 
 /// Asks about each step in turn, and returns the chosen part. Steps that depend on declined ones
@@ -43,23 +47,32 @@ pub fn choose<E>(
     mut ask: impl FnMut(&PlanStep) -> Result<StepAnswer, E>,
 ) -> Result<PlanPart, E> {
     let mut declined = BTreeSet::new();
-    let mut out = BTreeMap::new();
-    let mut steps = plan.steps.iter();
-    while let Some(step) = steps.next() {
-        if out.contains_key(&step.step) {
-            continue;
-        }
-        match ask(step)? {
-            StepAnswer::Apply => {}
-            StepAnswer::ApplyRest => break,
-            StepAnswer::Decline => {
-                declined.insert(step.step);
-                out = dependents(plan, &declined);
+    let mut out = None;
+    // The answer for the steps of a resource and verb, or for all steps.
+    let mut groups: BTreeMap<(Resource, &str), bool> = BTreeMap::new();
+    let mut rest = None;
+    for step in &plan.steps {
+        let group = (step.resource, step.verb.name());
+        let apply = match rest.or_else(|| groups.get(&group).copied()) {
+            Some(apply) => apply,
+            None if out
+                .get_or_insert_with(|| dependents(plan, &declined))
+                .contains_key(&step.step) =>
+            {
+                continue;
             }
-            StepAnswer::DeclineRest => {
-                declined.insert(step.step);
-                declined.extend(steps.by_ref().map(|step| step.step));
-            }
+            None => match ask(step)? {
+                StepAnswer::Apply => true,
+                StepAnswer::Decline => false,
+                StepAnswer::ApplyRest => *rest.insert(true),
+                StepAnswer::DeclineRest => *rest.insert(false),
+                StepAnswer::ApplyGroup => *groups.entry(group).or_insert(true),
+                StepAnswer::DeclineGroup => *groups.entry(group).or_insert(false),
+            },
+        };
+        if !apply {
+            declined.insert(step.step);
+            out = None;
         }
     }
     Ok(part(plan, &declined))
@@ -201,7 +214,7 @@ mod tests {
 
     #[test]
     fn answers_choose_steps_and_dependents_are_not_asked_about() {
-        use StepAnswer::{Apply, ApplyRest, Decline, DeclineRest};
+        use StepAnswer::{Apply, ApplyGroup, ApplyRest, Decline, DeclineGroup, DeclineRest};
         let plan = plan_with_every_verb();
         let chosen = |answers: &[StepAnswer]| {
             let mut asked = Vec::new();
@@ -221,6 +234,10 @@ mod tests {
         let left_out = BTreeMap::from([(12, 7), (14, 8)]);
         assert_eq!(chosen(&answers), Ok((asked, 10, left_out)));
         assert_eq!(chosen(&[Apply]), Err("no answer is left"));
+        // Steps 11 and 12 assign links of campaigns, 13 and 14 items of channels.
+        let answers = [&[Apply; 10][..], &[DeclineGroup, ApplyGroup]].concat();
+        let asked = (1..=11).chain([13]).collect();
+        assert_eq!(chosen(&answers), Ok((asked, 12, BTreeMap::new())));
     }
 
     #[test]

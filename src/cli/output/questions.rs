@@ -58,13 +58,15 @@ impl Output {
         shown: &str,
         (number, all): (u32, usize),
     ) -> Result<StepAnswer, OpError> {
-        let question = format!("Apply this step ({number} of {all})? [y,n,a,q,?]");
+        let question = format!("Apply this step ({number} of {all})? [y,n,a,q,g,d,?]");
         if !self.can_ask() {
             return self.confirm(question, false).map(|_| StepAnswer::DeclineRest);
         }
         self.tell(format_args!("{shown}"));
         let help = "y: apply this step\nn: do not apply it\na: apply it and all the rest\n\
-                    q: apply neither it nor any of the rest";
+                    q: apply neither it nor any of the rest\n\
+                    g: apply it and the rest of its resource and verb\n\
+                    d: apply neither it nor the rest of its resource and verb";
         self.ask_until(&question, help, StepAnswer::DeclineRest, step_answer)
     }
 
