@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 use serde_json::{Map, Value as Json, json};
 
 use super::labels::{StepLabel, StepLabels};
-use super::plan::{JsonFields, Plan, PlanStep, UnsupportedChange};
+use super::plan::{JsonFields, Plan, PlanStep, UnsupportedChange, losses};
 use crate::escaped::Escaped;
 use crate::format::truncate;
 use crate::model::{Resource, Verb};
@@ -67,6 +67,7 @@ fn write_end(plan: &Plan, most: usize, out: &mut impl Write) -> fmt::Result {
         }
         section(out, title, &lines)
     };
+    section("Lost by creating again", losses(plan))?;
     section("Cannot be completely reverted", remarks(plan, |step| !step.reversible))?;
     let unseen = |step: &PlanStep| step.reversible && !step.verifiable;
     section("Cannot be verified", remarks(plan, unseen))?;
@@ -302,6 +303,7 @@ pub fn markdown(plan: &Plan, out: &mut impl Write) -> fmt::Result {
         }
         writeln!(out)?;
     }
+    bullets(out, "Lost by creating again", losses(plan).iter().map(|it| escaped(it)))?;
     let undone = remarks(plan, |step| !step.reversible);
     bullets(out, "Cannot be completely reverted", undone.iter().map(|it| escaped(it)))?;
     let unseen = remarks(plan, |step| step.reversible && !step.verifiable);

@@ -4,10 +4,12 @@
 //! * [`options`]: substitutions and filters
 //! * [`manual`]: tasks that the user must do by hand
 //! * [`migration_plan`]: the plan, and its result after a run
-//! * [`report`]: the result, counted and as Markdown
+//! * [`report`]: the result, counted · [`history`]: what all runs did · `markdown`: both as Markdown
 //! * `option_usage`: whether each option had an effect
 
+pub mod history;
 pub mod manual;
+mod markdown;
 pub mod migration_plan;
 mod option_usage;
 pub mod options;

@@ -1,15 +1,14 @@
 //! The result of a migration, counted by resource and as a Markdown report.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Write};
 
 use serde::Serialize;
 
 use super::ManualTask;
+use super::history::MigrationHistory;
 use crate::change::desired::{DesiredRecord, DesiredState};
 use crate::change::plan::{KeptValue, Plan, PlanStep, UnsupportedChange};
-use crate::change::render::escaped;
-use crate::model::{FieldValue, Resource, RunId, Verb};
+use crate::model::{FieldValue, RecordKey, Resource, RunId, State, Verb};
 
 /// The result for one resource, as numbers of records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -54,6 +53,19 @@ pub struct MovedRecord {
     pub new: i64,
     /// Name in the target.
     pub name: String,
+    /// The addresses of the record in both accounts.
+    pub addresses: Vec<MovedAddress>,
+}
+
+/// An address of a record in both accounts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovedAddress {
+    /// Name of the field.
+    pub field: &'static str,
+    /// The address in the source; empty if it has none.
+    pub old: String,
+    /// The address in the target; empty if it has none or is not known.
+    pub new: String,
 }
 
 /// The result of a migration.
@@ -81,8 +93,10 @@ pub struct MigrationReport {
     pub not_asked: Vec<Resource>,
     /// Records that exist in the target and whose content cannot be compared.
     pub unseen: Vec<ManualTask>,
-    /// Values that were changed in the target since the last migration and are kept.
+    /// Values of the target that differ and are kept.
     pub kept: Vec<KeptValue>,
+    /// What all runs of the migration did; empty if it is not known.
+    pub history: MigrationHistory,
 }
 
 /// Records that a verification could not compare, for one reason.
@@ -138,6 +152,7 @@ impl MigrationReport {
                     old,
                     new: *ids.get(&(*resource, old))?,
                     name: name.into_owned(),
+                    addresses: Vec::new(),
                 })
             });
             let moved: Vec<_> = moved.collect();
@@ -237,112 +252,6 @@ impl MigrationReport {
         }
     }
 
-    /// The report as Markdown.
-    ///
-    /// # Errors
-    /// When writing to `out` fails.
-    pub fn markdown(&self, out: &mut impl Write) -> fmt::Result {
-        writeln!(out, "# From {} to {}\n", escaped(&self.from), escaped(&self.to))?;
-        match self.run {
-            Some(run) => writeln!(out, "Run {run} of {}.\n", escaped(&self.to))?,
-            None => writeln!(out, "This run wrote nothing.\n")?,
-        }
-        writeln!(out, "| | created | matched | unchanged | unsupported | failed |")?;
-        writeln!(out, "|---|---:|---:|---:|---:|---:|")?;
-        for (name, it) in &self.counts {
-            let MigrationCounts { created, matched, unchanged, unsupported, failed } = it;
-            let name = escaped(name);
-            writeln!(
-                out,
-                "| {name} | {created} | {matched} | {unchanged} | {unsupported} | {failed} |"
-            )?;
-        }
-        writeln!(
-            out,
-            "\ncreated: created by this run · matched: existed and was updated by this run · \
-             unchanged: existed and was not updated · unsupported: the API cannot move all of \
-             it, see below · failed: not done\n"
-        )?;
-        self.left_out(out)?;
-        if !self.kept.is_empty() {
-            writeln!(out, "## Different in the target and kept\n")?;
-            for it in &self.kept {
-                let (field, value) = (escaped(&it.field), escaped(&it.target.to_string()));
-                writeln!(out, "- {} {}: {field} is {value}", escaped(it.resource.name()), it.id)?;
-            }
-            writeln!(out)?;
-        }
-        self.failures(out)?;
-        self.by_hand(out)?;
-        if !self.unsupported.is_empty() {
-            writeln!(out, "## Not supported\n")?;
-            for it in &self.unsupported {
-                let (key, reason) = (escaped(&it.key), escaped(&it.reason));
-                writeln!(out, "- {} {key}: {reason}", escaped(it.resource.name()))?;
-            }
-            writeln!(out)?;
-        }
-        for (resource, moved) in &self.ids {
-            writeln!(out, "## Ids of {}\n", escaped(resource.name()))?;
-            writeln!(out, "| old id | new id | name |\n|---:|---:|---|")?;
-            for MovedRecord { old, new, name } in moved {
-                writeln!(out, "| {old} | {new} | {} |", escaped(name))?;
-            }
-            writeln!(out)?;
-        }
-        Ok(())
-    }
-
-    fn left_out(&self, out: &mut impl Write) -> fmt::Result {
-        if self.excluded.is_empty() && self.not_asked.is_empty() {
-            return Ok(());
-        }
-        writeln!(out, "## Excluded by options\n")?;
-        for (resource, count) in &self.excluded {
-            let name = escaped(resource.name());
-            writeln!(
-                out,
-                "- {name}: {count}, excluded by `--where` or belonging to an excluded record"
-            )?;
-        }
-        for resource in &self.not_asked {
-            writeln!(out, "- {}: all, excluded by `--only` or `--skip`", escaped(resource.name()))?;
-        }
-        writeln!(out)
-    }
-
-    fn failures(&self, out: &mut impl Write) -> fmt::Result {
-        if self.failed.is_empty() {
-            return Ok(());
-        }
-        writeln!(out, "## Not done\n")?;
-        for it in &self.failed {
-            let key = it.id.as_ref().unwrap_or(&it.key);
-            let name = if it.name.is_empty() { &it.key } else { &it.name };
-            let name = if name == key { String::new() } else { escaped(name) };
-            let (key, reason) = (escaped(key), escaped(&it.reason));
-            let blank = if name.is_empty() { "" } else { " " };
-            writeln!(out, "- {} {key}{blank}{name}: {reason}", escaped(it.resource.name()))?;
-        }
-        writeln!(out)
-    }
-
-    fn by_hand(&self, out: &mut impl Write) -> fmt::Result {
-        if self.manual.is_empty() {
-            return Ok(());
-        }
-        writeln!(out, "## To do by hand\n")?;
-        for (resource, reason, all) in self.grouped() {
-            writeln!(out, "- {}: {}", escaped(resource.name()), escaped(reason))?;
-            for it in all.iter().filter(|it| !it.id.is_empty()) {
-                let name = escaped(&it.name);
-                let blank = if name.is_empty() { "" } else { " " };
-                writeln!(out, "  - {}{blank}{name}", escaped(&it.id))?;
-            }
-        }
-        writeln!(out)
-    }
-
     /// The tasks by resource and reason.
     #[must_use]
     pub fn grouped(&self) -> Vec<(Resource, &str, Vec<&ManualTask>)> {
@@ -351,5 +260,43 @@ impl MigrationReport {
             groups.entry((it.resource, it.reason.as_str())).or_default().push(it);
         }
         groups.into_iter().map(|((resource, reason), all)| (resource, reason, all)).collect()
+    }
+
+    /// Adds the addresses of records: of the source from `desired`, of the target from `live`.
+    pub fn add_addresses(&mut self, desired: &DesiredState, live: &State) {
+        for (resource, moved) in &mut self.ids {
+            let fields = addresses(*resource);
+            let Some(wanted) = desired.resources.get(resource).filter(|_| !fields.is_empty())
+            else {
+                continue;
+            };
+            let rows: BTreeMap<_, _> =
+                wanted.records.iter().filter_map(|row| Some((row.id?, row))).collect();
+            for record in moved {
+                let row = rows.get(&record.old);
+                let live = live.get(*resource).and_then(|it| it.get(&RecordKey::Id(record.new)));
+                let text = |value: Option<&FieldValue<'_>>| match value {
+                    Some(FieldValue::Text(text)) => text.to_string(),
+                    _ => String::new(),
+                };
+                let both = fields.iter().map(|field| {
+                    let place = resource.spec().field(field).map(|(place, _)| place);
+                    let new = place.and_then(|place| live?.values.get(place));
+                    let old = row.and_then(|row| row.value(*resource, field));
+                    MovedAddress { field, old: text(old), new: text(new) }
+                });
+                record.addresses =
+                    both.filter(|it| !(it.old.is_empty() && it.new.is_empty())).collect();
+            }
+        }
+    }
+}
+
+/// The fields that are addresses of a record.
+const fn addresses(resource: Resource) -> &'static [&'static str] {
+    match resource {
+        Resource::Campaigns => &["rotator", "list"],
+        Resource::QrCodes => &["link"],
+        _ => &[],
     }
 }

@@ -243,10 +243,10 @@ fn the_report_counts_results_and_escapes_markdown() {
     assert_eq!(of("overlays"), [0, 0, 0, 1, 0]);
     let mut text = String::new();
     report.markdown(&mut text).unwrap();
-    assert!(text.contains("| campaigns | 0 | 1 | 0 | 0 | 1 |"), "{text}");
+    assert!(text.contains("- campaigns: 1 updated, 1 not done"), "{text}");
     assert!(text.contains("- campaigns Autumn: a \\| limit"), "{text}");
     assert!(!text.contains("Excluded"), "{text}");
-    assert!(text.contains("| 1 | 9 | Spring |"), "{text}");
+    assert!(text.contains("- 1 → 9 Spring\n"), "{text}");
     assert!(text.contains("  - 4 Gate\n"), "{text}");
 }
 

@@ -11,11 +11,12 @@ use super::apply::{RunOptions, RunRequest, run_confirmed, warn_of_unreported};
 use super::confirm_plan::guard_or_ask;
 use super::error_sources::{apply_error, cannot_write};
 use super::input::{self, scope};
-use super::migration_flags::{MigrationFlags, RecordedFlags};
+use super::migration_flags::{MigrationFlags, RecordedFlags, RecordedMigration};
+use super::migration_report::{self, ReportInput};
 use super::observation::Observation;
 use super::plan::{needed_resources, save};
 use super::rejected_rows::RunInput;
-use super::state_ref::StateRef;
+use super::state_ref::{self, StateRef};
 use super::write_session::WriteSession;
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::apply::{self, RunReport};
@@ -24,14 +25,15 @@ use crate::change::plan::{AccountMemory, CurrentState};
 use crate::change::policy::{OnConflict, Policy};
 use crate::config::AccountConfig;
 use crate::crawl::{self, ObservationScope};
-use crate::files::{folder_of, write_private};
+use crate::files::folder_of;
+use crate::migrate::history::MigrationParty;
 use crate::migrate::{
     self, ManualTask, MappedRecords, MigrateOptions, MigrationPlan, MigrationReport,
     MigrationSource,
 };
 use crate::model::{CountOrPercent, Resource, RunId, State};
 use crate::vault::Vault;
-use crate::vault::journal::{JournalStep, RunCommand, StepState};
+use crate::vault::journal::{JournalStep, Run, RunCommand, StepState};
 use crate::vault::reference::Reference;
 use crate::vault::snapshot::{ReadState, Snapshot};
 
@@ -142,10 +144,8 @@ pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport,
         // Checked before the source is read, which may take long.
         session.require_no_open_run()?;
     }
-    let mut moved = MovedAccount::read(env, request, target, &options.which)?;
-    let from = MigrationSource { id: &moved.origin, name: &moved.name };
-    let mut mapped = migrate::map(&moved.state, &moved.memory, from, &options);
-    mapped.manual.append(&mut moved.unread);
+    let moved = MovedAccount::read(env, &request.limits, &target, &options.which)?;
+    let mapped = moved.map(&options);
     for doubt in &mapped.warnings {
         env.warn(doubt);
     }
@@ -183,6 +183,7 @@ fn move_records(
         apply::migration_memory(&mut session.vault, &moved.origin, &observation.state)
             .map_err(|error| apply_error(error, &to.name))?;
     let current = CurrentState { state: &observation.state, memory: &observation.memory };
+    let for_report = request.report.is_some().then(|| mapped.clone());
     let made = MigrationPlan::plan(mapped, current, &policy);
     let mut moving = made.map_err(|it| session.discard_after(&observation, OpError::from(&it)))?;
     observation.complete(&mut moving.plan);
@@ -191,25 +192,26 @@ fn move_records(
             env.events().planned(&moving.plan, true)?;
         }
         let report = report(&session.vault, moved, to, &moving, None)?;
-        write(request, &report)?;
+        let after = Some(observation.state);
+        write(&mut session, request, moved, for_report, after)?;
         return Ok(MigrateReport::Verified { moving: Box::new(moving), report, flags_of, flags });
     }
     env.events().planned(&moving.plan, request.goal != MigrateGoal::Apply)?;
     if let MigrateGoal::Save(file) = &request.goal {
         save(env, to, &moving.plan, &observation, file)?;
-        if request.report.is_some() {
-            write(request, &report(&session.vault, moved, to, &moving, None)?)?;
-        }
-    } else {
-        let ask = request.goal == MigrateGoal::Apply && !request.yes;
-        if ask && !moving.plan.steps.is_empty() {
-            env.events().manual_tasks(&moving.manual)?;
-        }
-        guard_or_ask(env, &moving.plan, &observation, &policy, ask)
-            .map_err(|failure| session.discard_after(&observation, failure))?;
+        let after = Some(observation.state.clone());
+        write(&mut session, request, moved, for_report, after)?;
+        let (moving, observation) = (Box::new(moving), Box::new(observation));
+        return Ok(MigrateReport::Planned { moving, from: moved.name.clone(), observation });
     }
+    let ask = request.goal == MigrateGoal::Apply && !request.yes;
+    if ask && !moving.plan.steps.is_empty() {
+        env.events().manual_tasks(&moving.manual)?;
+    }
+    guard_or_ask(env, &moving.plan, &observation, &policy, ask)
+        .map_err(|failure| session.discard_after(&observation, failure))?;
     if request.goal == MigrateGoal::Apply {
-        return apply_step(session, request, moved, &moving, &observation);
+        return apply_step(session, request, moved, (&moving, for_report), &observation);
     }
     let (moving, observation) = (Box::new(moving), Box::new(observation));
     Ok(MigrateReport::Planned { moving, from: moved.name.clone(), observation })
@@ -219,7 +221,7 @@ fn apply_step(
     mut session: WriteSession<'_>,
     request: &MigrateRequest<'_>,
     moved: &MovedAccount,
-    moving: &MigrationPlan,
+    (moving, for_report): (&MigrationPlan, Option<MappedRecords>),
     observation: &Observation,
 ) -> Result<MigrateReport, OpError> {
     let (env, to) = (session.env, request.to);
@@ -245,7 +247,8 @@ fn apply_step(
         }
         session.discard_observation(observation)?;
         let report = report(&session.vault, moved, to, moving, None)?;
-        write(request, &report)?;
+        let after = Some(observation.state.clone());
+        write(&mut session, request, moved, for_report, after)?;
         return Ok(MigrateReport::Nothing { report, missing: missing(moving) });
     }
     let run =
@@ -259,9 +262,14 @@ fn apply_step(
     let run = ended.map_err(|error| apply_error(error, &to.name))?;
     checkpoint?;
     let report = report(&session.vault, moved, to, moving, Some(run.run))?;
+    let after = match &for_report {
+        Some(_) => state_after(&mut session.vault, &run, &observation.state)?,
+        None => None,
+    };
+    let written = write(&mut session, request, moved, for_report, after);
     drop(session);
     warn_of_unreported(env, to, &run);
-    write(request, &report)?;
+    written?;
     // Steps that the report counts as failed are in the counts of the run already.
     Ok(MigrateReport::Applied { report, run: Box::new(run), missing: missing(moving) })
 }
@@ -334,6 +342,7 @@ fn csv_error(problems: &CsvProblems) -> OpError {
 /// The source of a migration.
 struct MovedAccount {
     name: String,
+    email: String,
     origin: String,
     state: State,
     memory: AccountMemory,
@@ -356,10 +365,11 @@ impl MovedAccount {
         Ok(target)
     }
 
+    /// Reads the source: the snapshot that `target` names, or a new one within `limits`.
     fn read(
         env: &Env,
-        request: &MigrateRequest<'_>,
-        target: StateRef,
+        limits: &SessionLimits,
+        target: &StateRef,
         which: &[Resource],
     ) -> Result<Self, OpError> {
         let live = target.reference == Reference::Live;
@@ -370,7 +380,7 @@ impl MovedAccount {
         needed.dedup();
         let (mut vault, snapshot) = match target.find()? {
             Some(found) if !live => found,
-            _ => back_up(env, request, from, &needed)?,
+            _ => back_up(env, limits, from, &needed)?,
         };
         let unread = unread(&snapshot, from, &needed)?;
         let identity = vault.identity()?.ok_or_else(|| {
@@ -382,25 +392,105 @@ impl MovedAccount {
         })?;
         Ok(Self {
             name: format!("{}@#{}", from.name, snapshot.number),
+            email: migration_report::email(&mut vault, snapshot.number),
             origin: format!("{}#{}", identity.service, identity.account),
             memory: apply::account_memory_at(&vault, snapshot.number)?,
             state: vault.state(snapshot.number, &needed)?,
             unread,
         })
     }
+
+    fn map(&self, options: &MigrateOptions) -> MappedRecords {
+        let from = MigrationSource { id: &self.origin, name: &self.name };
+        let mut mapped = migrate::map(&self.state, &self.memory, from, options);
+        mapped.manual.extend(self.unread.iter().cloned());
+        mapped
+    }
+
+    fn party(&self) -> MigrationParty {
+        let (service, account) = self.origin.rsplit_once('#').unwrap_or((&self.origin, ""));
+        MigrationParty {
+            name: self.name.clone(),
+            service: service.to_owned(),
+            account: account.to_owned(),
+            email: self.email.clone(),
+        }
+    }
+}
+
+/// The report on a run that is resumed.
+pub(super) struct PreparedReport {
+    moved: MovedAccount,
+    mapped: MappedRecords,
+    file: PathBuf,
+}
+
+impl PreparedReport {
+    /// Reads the source of the migration `run` from its vault, without a request.
+    ///
+    /// # Errors
+    /// If the run is not a migration, its source is not known any more, or `file` cannot be
+    /// written.
+    pub fn new(env: &Env, run: &Run, file: &Path) -> Result<Self, OpError> {
+        let Some(recorded) = RecordedMigration::read(&run.plan) else {
+            let message = format!("run {} is not a migration, so it has no report", run.number);
+            return Err(OpError::new(OpErrorKind::Usage, message));
+        };
+        require_writable(file)?;
+        let origin = &recorded.note.origin;
+        let source = if run.command == RunCommand::Migrate {
+            StateRef::parse(env, &run.input, Reference::Latest(0), None)?
+        } else {
+            // A saved plan does not name its source.
+            let accounts = env.config()?.accounts().iter();
+            let account = accounts.cloned().find(|it| {
+                let found = state_ref::identity_of(it).ok().flatten();
+                found.is_some_and(|it| format!("{}#{}", it.service, it.account) == *origin)
+            });
+            let account = account.ok_or_else(|| {
+                OpError::new(OpErrorKind::NotFound, format_args!("no account is {origin}"))
+            })?;
+            StateRef { account, reference: Reference::Latest(0) }
+        };
+        let flags = recorded.flags.unwrap_or_default();
+        let flags = flags.with(&MigrationFlags::default(), env, run.number);
+        let options = options(&flags)?;
+        // The reference is not the live account, so nothing is requested.
+        let moved = MovedAccount::read(env, &SessionLimits::default(), &source, &options.which)?;
+        let mapped = moved.map(&options);
+        Ok(Self { moved, mapped, file: file.to_owned() })
+    }
+
+    /// Writes the report after the run `number` has ended.
+    ///
+    /// # Errors
+    /// If the vault cannot be read, or the file cannot be written.
+    pub fn write(self, env: &Env, to: &AccountConfig, number: RunId) -> Result<(), OpError> {
+        let mut vault = state_ref::open(to)?;
+        let run = vault.run(number)?;
+        let which = needed_resources(&self.mapped.desired, &Policy::default());
+        let mut after = run.after.map(|after| vault.state(after, &which)).transpose()?;
+        if let (Some(state), Some(before)) = (&mut after, run.before) {
+            let outcomes = vault.snapshot(before)?.outcomes;
+            let lacking = outcomes.iter().filter(|it| it.state == ReadState::NotOffered);
+            lacking.for_each(|it| state.remove(it.resource));
+        }
+        let Self { moved, mapped, file } = self;
+        ReportInput { env, to, from: moved.party(), mapped, after }.write(&mut vault, &file)
+    }
 }
 
 /// Backs the source up, with a client that cannot write.
 fn back_up(
     env: &Env,
-    request: &MigrateRequest<'_>,
+    limits: &SessionLimits,
     from: &AccountConfig,
     which: &[Resource],
 ) -> Result<(Vault, Snapshot), OpError> {
     let progress = env.progress(&from.name);
     let words = lock_command("migrate", &from.name);
     let mut session =
-        AccountSession::open_to_read(env, from, &words, &request.limits, Arc::clone(&progress))
+        AccountSession::open_to_read(env, from, &words, limits, Arc::clone(&progress))
             .map_err(|failure| name_account(from, failure))?;
     let mut vault = Vault::open_or_create(&from.vault)?;
     let link = session.link(&*env.clock, &*progress);
@@ -454,13 +544,34 @@ fn report(
     Ok(MigrationReport { from, to, run, ..moving.report(&steps, made) })
 }
 
-fn write(request: &MigrateRequest<'_>, report: &MigrationReport) -> Result<(), OpError> {
-    let Some(file) = &request.report else { return Ok(()) };
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = report.markdown(&mut text);
-    let text = text.trim_end().to_owned() + "\n";
-    write_private(file, text.as_bytes()).map_err(|error| cannot_write(file, &error))
+/// Writes the report file, if one was requested. `after` are the records of the target now.
+fn write(
+    session: &mut WriteSession<'_>,
+    request: &MigrateRequest<'_>,
+    moved: &MovedAccount,
+    mapped: Option<MappedRecords>,
+    after: Option<State>,
+) -> Result<(), OpError> {
+    let (Some(file), Some(mapped)) = (&request.report, mapped) else { return Ok(()) };
+    let input =
+        ReportInput { env: session.env, to: request.to, from: moved.party(), mapped, after };
+    input.write(&mut session.vault, file)
+}
+
+/// The records of the target after `run`: those that were observed before it, with the resources
+/// that it changed.
+fn state_after(
+    vault: &mut Vault,
+    run: &RunReport,
+    observed: &State,
+) -> Result<Option<State>, OpError> {
+    let Some(after) = run.after else { return Ok(None) };
+    let touched = vault.run(run.run)?.touched;
+    let mut state = observed.clone();
+    for (resource, records) in vault.state(after, &touched)?.iter() {
+        *state.resource_mut(resource) = records.clone();
+    }
+    Ok(Some(state))
 }
 
 /// The number of records of the source that are not migrated and have no step.

@@ -121,7 +121,8 @@ impl RecordedFlags {
     }
 
     /// The recorded flags, with those of `given` in their place where the user gave some.
-    fn with(&self, given: &MigrationFlags, env: &Env, run: RunId) -> MigrationFlags {
+    #[must_use]
+    pub fn with(&self, given: &MigrationFlags, env: &Env, run: RunId) -> MigrationFlags {
         let file = |given: &Option<PathBuf>, recorded: &Option<RecordedFile>| {
             given.clone().or_else(|| recorded.as_ref()?.path(env, run))
         };

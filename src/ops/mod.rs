@@ -24,6 +24,7 @@ pub mod input_files;
 pub mod input_tables;
 pub mod migrate;
 pub mod migration_flags;
+mod migration_report;
 mod next_step;
 pub mod observation;
 pub mod plan;

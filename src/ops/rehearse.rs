@@ -9,6 +9,7 @@ use super::account_session::{AccountSession, SessionLimits};
 use super::apply::{
     PlanEnd, RunOptions, RunRequest, input_name, read_saved_plan, run_input, run_saved_plan,
 };
+use super::backup::{BackupRequest, backup};
 use super::error_sources::apply_error;
 use super::input::{self, InputOptions};
 use super::sandbox_from_vault::sandbox_from_vault;
@@ -18,9 +19,10 @@ use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::apply::{ApplyError, RunReport};
 use crate::change::plan::Plan;
 use crate::change::policy::Policy;
-use crate::clock::{Clock, SimulatedClock};
-use crate::config::AccountConfig;
-use crate::model::Resource;
+use crate::clock::{Clock, SimulatedClock, Timestamp};
+use crate::config::{AccountConfig, StatisticsSetting};
+use crate::format;
+use crate::model::{Resource, SnapshotId};
 use crate::sandbox::Behaviour;
 use crate::vault::journal::{JournalStep, RunCommand};
 use crate::vault::reference::Reference;
@@ -43,6 +45,8 @@ pub struct RehearseRequest<'a> {
     /// The maximum age of a list when a write that depends on it is sent; the configuration's if
     /// `None`.
     pub max_staleness: Option<Duration>,
+    /// Back the account up first, so that the copy is new.
+    pub fresh: bool,
     /// Limits on requests and time of the rehearsed run.
     pub limits: SessionLimits,
 }
@@ -58,6 +62,10 @@ pub struct RehearsalAssumptions {
 
 /// The result of a rehearsal.
 pub struct RehearsalReport {
+    /// The snapshot that was copied.
+    pub snapshot: SnapshotId,
+    /// When it was begun.
+    pub taken: Timestamp,
     /// The plan.
     pub plan: Plan,
     /// Counts and messages of the rehearsed run; only the requests if the plan has no steps.
@@ -85,7 +93,17 @@ pub fn rehearse(env: &Env, request: RehearseRequest<'_>) -> Result<RehearsalRepo
     if saved.is_none() {
         input.iter().try_for_each(|text| require_snapshot_input(env, text, account))?;
     }
-    let mut session = open()?;
+    if request.fresh {
+        let stats = Some(StatisticsSetting::None);
+        let limits = limits.clone();
+        backup(env, &BackupRequest { stats, limits, ..BackupRequest::new("rehearse", account) })?;
+    }
+    let (mut session, (snapshot, taken)) = open()?;
+    env.note(format_args!(
+        "{} is copied as of snapshot #{snapshot} of {}",
+        account.name,
+        format::time(taken)
+    ));
     let end = match saved {
         Some(saved) => {
             options.csv.require_none(&name, "a saved plan")?;
@@ -106,12 +124,13 @@ pub fn rehearse(env: &Env, request: RehearseRequest<'_>) -> Result<RehearsalRepo
             let run = ended.map_err(|error| rehearsal_error(error, &account.name))?;
             let steps = session.vault.steps(run.run)?;
             let steps = steps.into_iter().map(|it| (it.step, it)).collect();
-            RehearsalReport { plan, run, steps, time }
+            RehearsalReport { snapshot, taken, plan, run, steps, time }
         }
         PlanEnd::Nothing { plan, .. }
         | PlanEnd::Planned { plan, .. }
         | PlanEnd::Declined { plan } => {
-            RehearsalReport { plan, run: nothing, steps: BTreeMap::new(), time }
+            let (run, steps) = (nothing, BTreeMap::new());
+            RehearsalReport { snapshot, taken, plan, run, steps, time }
         }
     })
 }
@@ -152,7 +171,8 @@ fn require_snapshot_input(env: &Env, text: &str, account: &AccountConfig) -> Res
         .next(NextStep::BackUpAndNameSnapshot(name.clone())))
 }
 
-/// A write session for a copy of `account`, with the state of its newest snapshot.
+/// A write session for a copy of `account`, with the state of its newest snapshot; and the number
+/// and the time of the snapshot.
 ///
 /// # Errors
 /// If the account has no vault or no snapshot, or an assumption is invalid.
@@ -161,7 +181,7 @@ fn rehearsal_session<'a>(
     account: &'a AccountConfig,
     bounds: &SessionLimits,
     assumed: &RehearsalAssumptions,
-) -> Result<WriteSession<'a>, OpError> {
+) -> Result<(WriteSession<'a>, (SnapshotId, Timestamp)), OpError> {
     let mut vault = state_ref::open(account)?.copy()?;
     let name = &account.name;
     let newest = vault.snapshots()?.pop().ok_or_else(|| {
@@ -188,7 +208,8 @@ fn rehearsal_session<'a>(
     let behaviour = assumed.apply_to(behaviour)?;
     let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::new(env.clock.now()));
     let session = AccountSession::to_sandbox(account, bounds, (loaded.store, behaviour), &clock);
-    Ok(WriteSession::of_copy(env, account, session, vault, clock))
+    let session = WriteSession::of_copy(env, account, session, vault, clock);
+    Ok((session, (newest.number, newest.started)))
 }
 
 /// The resources that the service did not offer, with the sandbox's names.

@@ -8,6 +8,7 @@ use super::account_options::max_staleness;
 use super::account_session::SessionLimits;
 use super::apply::{AppliedRun, RunFiles, finish};
 use super::error_sources::vault_error;
+use super::migrate::PreparedReport;
 use super::write_session::WriteSession;
 use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::apply::{self, ApplyOptions};
@@ -28,6 +29,8 @@ pub struct ResumeRequest<'a> {
     pub rejected: Option<PathBuf>,
     /// The file for the outcome of each row with a step; none is written if `None`.
     pub results: Option<PathBuf>,
+    /// The file for the report in Markdown on a migration; none is written if `None`.
+    pub report: Option<PathBuf>,
     /// The maximum age of a list when a write that depends on it is sent; the configuration's if
     /// `None`.
     pub max_staleness: Option<Duration>,
@@ -55,6 +58,8 @@ pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, Op
     let mut session = WriteSession::open(env, account, "resume", &request.limits)?;
     let run = open_run(&session.vault, request.run, account)?;
     let began = session.vault.run(run).map_err(|error| vault_error(error, &account.name))?;
+    let report = request.report.as_deref().map(|file| PreparedReport::new(env, &began, file));
+    let report = report.transpose()?;
     let staleness = max_staleness(request.max_staleness, account);
     let options =
         ApplyOptions { fail_fast: request.fail_fast, ..resume_options(&session, staleness) };
@@ -64,6 +69,9 @@ pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, Op
     drop(progress);
     let (rejected, results) = (request.rejected.as_deref(), request.results.as_deref());
     let applied = finish(session, ended, &RunFiles { rejected, results }, (None, &[]))?;
+    if let Some(report) = report {
+        report.write(env, account, run)?;
+    }
     let migrated_from = (began.command == RunCommand::Migrate).then_some(began.input);
     Ok(ResumeReport { applied, migrated_from })
 }

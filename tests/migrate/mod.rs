@@ -4,3 +4,4 @@ mod existing_records;
 mod manual_tasks;
 mod recorded_flags;
 mod repeated_migration;
+mod report;

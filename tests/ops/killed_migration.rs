@@ -113,7 +113,7 @@ fn a_full_account_migrates_despite_five_kills() {
         assert_eq!(document["ids"][resource].as_object().unwrap().len(), count);
     }
     let text = environment.text("moved.md");
-    assert!(text.contains("| qr\\_codes | 0 | 0 | 300 | 0 | 0 |"), "{text}");
+    assert!(text.contains("- qr codes: 300 created\n"), "{text}");
     assert_eq!(
         (old.request_count(), writes(&new)),
         (read, made),

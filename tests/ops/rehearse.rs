@@ -229,3 +229,21 @@ fn a_code_with_structured_data_is_rehearsed_as_planned() {
     let strict = ["rehearse", "qr_codes.csv", "--to", "main", "--behaviour", "qr-data=lists"];
     environment.run(&strict).exits_with(3);
 }
+
+#[test]
+fn a_rehearsal_names_its_snapshot_and_is_fresh_on_request() {
+    let (environment, service) = exported();
+    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+    environment.run(&REHEARSE).succeeds().stderr_has("main is copied as of snapshot #1 of 20");
+    let document = environment.run(&[&REHEARSE[..], &["--json"]].concat()).succeeds().json();
+    assert_eq!(document["snapshot"], 1);
+    assert!(document["snapshot_time"].as_str().unwrap().starts_with("20"), "{document}");
+    // The name was taken since the backup.
+    service.sandbox().mutate(|store| store.add_campaign("autumn sale", None, false));
+    environment.run(&REHEARSE).succeeds();
+    assert_eq!(service.new_requests(), Vec::<String>::new());
+    let ran = environment.run(&[&REHEARSE[..], &["--fresh"]].concat()).exits_with(3);
+    ran.stderr_has("main is copied as of snapshot #2 of 20").stdout_has("1 refused");
+    assert!(!service.new_requests().is_empty());
+    assert_eq!(service.writes(), Vec::<String>::new());
+}

@@ -548,3 +548,23 @@ fn the_account_record_is_restored_only_if_named() {
     environment.run(&named).succeeds();
     assert_eq!(service.sandbox().store().account.email, "links@lantern-books.example.com");
 }
+
+/// What `restore` and `undo` create again gets another id and other addresses.
+#[test]
+fn a_plan_names_what_records_lose_that_are_created_again() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q", "--stats", "none"]).succeeds();
+    service.sandbox().mutate(|store| {
+        store.campaigns.remove(1);
+        store.campaigns.remove(2);
+        store.channels.remove(1);
+    });
+    let lost = "campaigns: its id, list page, and links assigned by hand\n";
+    let terminal = environment.on_terminal(&["restore", "#1", "--to", "main", "--no-pager"]);
+    terminal.shows("Lost by creating again:").shows("[y/N").types("n\r");
+    let (code, screen) = terminal.ended();
+    let (lost_at, asked_at) = (screen.find(lost), screen.find("[y/N"));
+    assert!(code == Some(0) && lost_at.is_some() && lost_at < asked_at, "{screen}");
+    assert!(screen.contains("1 create of channels: its id\n"), "{screen}");
+}

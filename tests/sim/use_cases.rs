@@ -163,6 +163,7 @@ impl Accounts {
                 fail_fast: false,
                 rejected,
                 results: None,
+                report: None,
                 max_staleness,
                 limits,
             };

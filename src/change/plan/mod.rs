@@ -47,6 +47,7 @@ pub use naming::ROTATOR;
 pub use part::{PlanPart, StepAnswer, choose, part};
 pub use problems::PlanProblems;
 pub use request::request;
+pub use reversibility::losses;
 pub use types::{
     AccountMemory, AgreedValues, CurrentState, JsonFields, KeptValue, MatchedRecord,
     MigrationMatches, MigrationNote, Plan, PlanCost, PlanStep, PlannedRequest, RequestRate,

@@ -1,7 +1,9 @@
 //! Whether a step can be undone and verified. Computed from the table and the known values, so
 //! that the statements of a plan file can be checked.
 
-use super::types::PlanStep;
+use std::collections::BTreeMap;
+
+use super::types::{Plan, PlanStep};
 use crate::change::plan::naming::with_article;
 use crate::model::{Field, Resource, Verb};
 
@@ -52,6 +54,30 @@ pub(super) fn of_create(resource: Resource) -> Reversibility {
     let reversible = resource.spec().endpoint(Verb::Delete).is_some();
     let remark = (!reversible).then_some(StepRemark::CannotDelete(resource));
     Reversibility { reversible, verifiable: true, remark }
+}
+
+/// What the records lose that `plan` creates again, in a line for each resource.
+#[must_use]
+pub fn losses(plan: &Plan) -> Vec<String> {
+    let is_again =
+        |it: &&PlanStep| it.verb == Verb::Create && it.replaces.is_some() && it.origin.is_none();
+    let mut counts: BTreeMap<(Resource, &str), u64> = BTreeMap::new();
+    for step in plan.steps.iter().filter(is_again) {
+        let has_slug = step.after.as_ref().is_some_and(|after| after.contains_key("slug"));
+        let lost = match step.resource {
+            Resource::Campaigns if has_slug => "its id, list page, and links assigned by hand",
+            Resource::Campaigns => "its id, addresses, and links assigned by hand",
+            Resource::QrCodes => "its id, its address that printed codes open, and its scans",
+            Resource::Pixels => "its id, and the links that use it",
+            _ => "its id",
+        };
+        *counts.entry((step.resource, lost)).or_default() += 1;
+    }
+    let line = |((resource, lost), count): ((Resource, &str), u64)| {
+        let creates = if count == 1 { "create" } else { "creates" };
+        format!("{count} {creates} of {resource}: {lost}")
+    };
+    counts.into_iter().map(line).collect()
 }
 
 /// `content_unknown`: no list shows the content, and linkvault did not send it.

@@ -14,7 +14,8 @@ Examples:
   linkvault rehearse sheets --to main       an edited export
   linkvault rehearse plan.json --to main    a plan that `plan -o` saved
   linkvault rehearse sheets --to main --cap campaigns=50,channels=10
-  linkvault rehearse main@2026-11-01 --to main --json")]
+  linkvault rehearse main@2026-11-01 --to main --json
+  linkvault rehearse sheets --to main --fresh    back main up first")]
 pub struct Args {
     /// The input: CSV files, workbooks, folders of them, an exported folder or file, ACCOUNT@REF, or a
     /// saved plan
@@ -34,6 +35,9 @@ pub struct Args {
     /// Behaviour where the API document is silent, as for `sandbox`
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', visible_alias = "behavior")]
     pub behaviour: Vec<String>,
+    /// Back the account up first, so that the copy is new
+    #[arg(long)]
+    pub fresh: bool,
     /// Stop at the first step that the sandbox refuses
     #[arg(long)]
     pub fail_fast: bool,
@@ -69,6 +73,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         policy: args.policy.policy(),
         assumptions: RehearsalAssumptions { caps, behaviour },
         fail_fast: args.fail_fast,
+        fresh: args.fresh,
         max_staleness: args.staleness.max_staleness,
         limits: args.bounds.limits(),
     };

@@ -34,6 +34,9 @@ pub struct Args {
     /// Write the outcome of each row with a step, with its id and address, to this CSV file
     #[arg(long, value_name = "FILE.csv")]
     pub results: Option<PathBuf>,
+    /// Write a report on the migration in Markdown to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    pub report: Option<PathBuf>,
     /// Print the run's steps and write nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
@@ -64,12 +67,15 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         fail_fast: args.fail_fast,
         rejected: args.rejected.clone(),
         results: args.results.clone(),
+        report: args.report.clone(),
         max_staleness: args.staleness.max_staleness,
         limits: args.bounds.limits(),
     };
     let report = resume(&app.env, &request)?;
     let exit = render::run::show_applied(app, &account, &report.applied)?;
-    if let Some(from) = report.migrated_from.filter(|_| exit != Exit::Unknown) {
+    if let Some(from) =
+        report.migrated_from.filter(|_| exit != Exit::Unknown && args.report.is_none())
+    {
         app.out.note(format_args!(
             "`linkvault migrate {from} {}`, with the flags of the first time, reports on the move",
             account.name

@@ -77,7 +77,7 @@ pub fn show_rehearsal(
 }
 
 fn rehearsal_document(account: &AccountConfig, report: &RehearsalReport) -> Value {
-    let RehearsalReport { plan, run, steps, time } = report;
+    let RehearsalReport { plan, run, steps, time, snapshot, taken } = report;
     let step = |step: &PlanStep| {
         let row = steps.get(&step.step);
         let state = row.map_or(StepState::Planned, |row| row.state);
@@ -88,7 +88,8 @@ fn rehearsal_document(account: &AccountConfig, report: &RehearsalReport) -> Valu
         })
     };
     json!({
-        "format": 1, "account": account.name, "rehearsed": true, "done": run.done,
+        "format": 1, "account": account.name, "rehearsed": true,
+        "snapshot": snapshot, "snapshot_time": taken.iso(), "done": run.done,
         "refused": run.refused, "skipped": run.skipped, "stale": run.stale,
         "unknown": run.unknown, "not_sent": run.not_sent,
         "differs": run.different, "verified": run.verified, "requests": run.requests,
