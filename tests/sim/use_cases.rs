@@ -214,7 +214,8 @@ const fn policy() -> Policy {
 }
 
 fn run_options() -> RunOptions {
-    RunOptions { yes: true, ..RunOptions::default() }
+    // Generated names may begin with a space.
+    RunOptions { yes: true, accept_suspicious: true, ..RunOptions::default() }
 }
 
 fn simulate(seed: u64) {
