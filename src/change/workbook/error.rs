@@ -20,6 +20,9 @@ pub(super) const MAX_CELLS: usize = 16_000_000;
 /// The most rows of a sheet, as in CSV files.
 pub(super) const MAX_ROWS: usize = 1_000_000;
 
+/// The most bytes of text in a cell; a spreadsheet has 32,767 characters.
+pub(super) const MAX_CELL: usize = 1 << 20;
+
 /// The most sheets, relations between parts and formats of numbers, each.
 pub(super) const MAX_PARTS: usize = 10_000;
 

@@ -1,6 +1,6 @@
 //! The cells of a sheet that have a value, in little memory.
 
-use crate::change::workbook::error::{MAX_CELLS, MAX_ROWS, MAX_UNPACKED, WorkbookError};
+use crate::change::workbook::error::{MAX_CELL, MAX_CELLS, MAX_ROWS, MAX_UNPACKED, WorkbookError};
 
 /// The kind of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +67,9 @@ impl Sheet {
     ) -> Result<(), WorkbookError> {
         if text.is_empty() {
             return Ok(());
+        }
+        if text.len() > MAX_CELL {
+            return Err(WorkbookError::damaged("a cell has more than 1 MiB of text"));
         }
         let begin = self.rows.iter().rev().nth(1).map_or(0, |row| row.end);
         match self.rows.last_mut() {

@@ -282,7 +282,9 @@ fn files_that_are_no_readable_workbook_say_why() {
 
 #[test]
 fn damaged_cells_are_one_error() {
+    let long = format!("<row><c t=\"str\"><v>{}</v></c></row>", "x".repeat((1 << 20) + 1));
     for rows in [
+        &*long,
         r#"<row r="2"><c r="A2"><v>1</v></c></row><row r="1"><c r="A1"><v>1</v></c></row>"#,
         r#"<row r="1"><c r="B1"><v>1</v></c><c r="A1"><v>1</v></c></row>"#,
         r#"<row r="1"><c r="XFE1"><v>1</v></c></row>"#,
