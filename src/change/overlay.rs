@@ -46,7 +46,16 @@ pub fn overlay<'a>(
                     let record = record.unwrap_or_else(|| record_with_key_only(resource, &key));
                     records.insert(key, changed(resource, record, row));
                 }
-                None if row.old_name.is_some() => overlay.unmatched.push((resource, row)),
+                None if row.old_name.is_some() => {
+                    let renamed = names.key_of(row.natural_key(resource));
+                    let is_same = |key: &RecordKey| {
+                        records.get(key).is_some_and(|it| changed(resource, it.clone(), row) == *it)
+                    };
+                    match renamed.filter(is_same) {
+                        Some(key) => drop(gone.remove(&key)),
+                        None => overlay.unmatched.push((resource, row)),
+                    }
+                }
                 None => overlay.new.push((resource, row)),
             }
         }
@@ -90,7 +99,12 @@ impl NaturalKeyIndex {
         if let Some(id) = row.id {
             return Some(RecordKey::Id(id));
         }
-        self.0.get(&row.current_key(resource)?)?.clone()
+        self.key_of(row.current_key(resource))
+    }
+
+    /// The only record with a natural key.
+    fn key_of(&self, key: Option<NaturalKey>) -> Option<RecordKey> {
+        self.0.get(&key?)?.clone()
     }
 }
 

@@ -117,8 +117,8 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         }
         NextStep::FixAnnotatedRows(path) => {
             return format!(
-                "the rows with mistakes are in {}; fix them there and import that file; nothing \
-                 was written to the account",
+                "{} has the rows with mistakes and the reasons; fix them in the input file and run \
+                 the command again; nothing was written to the account",
                 path.display()
             )
             .into();

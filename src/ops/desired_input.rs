@@ -8,6 +8,7 @@ use crate::change::desired::{DesiredState, SourceLocation};
 use crate::change::export::ExportContent;
 use crate::change::plan::UnsupportedChange;
 use crate::config::AccountConfig;
+use crate::escaped::Escaped;
 use crate::format;
 use crate::model::State;
 use crate::vault::AccountIdentity;
@@ -70,7 +71,7 @@ impl DesiredInput {
 
     /// Warns of values that are probably mistakes.
     pub fn warn_of_suspicious(&self, env: &Env) {
-        self.suspicious.grouped_lines().iter().for_each(|line| env.warn(line));
+        self.suspicious.grouped_lines().iter().for_each(|line| env.warn(Escaped(line)));
     }
 
     /// Asks whether values that are probably mistakes are meant; with `accept`, only warns of them.

@@ -101,7 +101,7 @@ pub enum NextStep {
     NameColumns,
     /// Name one input file, so that its rows with mistakes can be written.
     AnnotateOneFile,
-    /// Fix the rows in this file, and import it.
+    /// Fix the rows with mistakes in the input file; this file has them with the reasons.
     FixAnnotatedRows(PathBuf),
     /// Correct the suspicious values, or accept them with `--accept-suspicious`.
     AcceptSuspicious,

@@ -119,7 +119,7 @@ pub fn make_plan(
 
 /// Warns of cells that the API cannot set.
 pub fn warn_of_left_out(env: &Env, plan: &Plan) {
-    plan.left_out.grouped_lines().iter().for_each(|line| env.warn(line));
+    plan.left_out.grouped_lines().iter().for_each(|line| env.warn(Escaped(line)));
 }
 
 /// Warns of filters and selectors that match no record of the account or the input.

@@ -117,6 +117,24 @@ fn records_are_renamed_by_their_old_names() {
 }
 
 #[test]
+fn rows_whose_records_are_renamed_already_change_nothing() {
+    let (environment, service) = live();
+    environment.write("campaigns.csv", "old name,name,slug,public\nPress,Media,media,yes\n");
+    import(&environment, "campaigns.csv", &[]).succeeds().stdout_has("1 done");
+    import(&environment, "campaigns.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
+    environment.run(&["backup", "-q"]).succeeds();
+    let diff = environment.run(&["diff", "main", "campaigns.csv"]).succeeds();
+    diff.stdout_has("0 added, 0 changed, 0 removed");
+    // A row that would change a record needs its old name.
+    environment.edit("campaigns.csv", ",yes", ",no");
+    let ran = import(&environment, "campaigns.csv", &[]).exits_with(1);
+    ran.stderr_has("campaigns.csv:2: campaigns Press: the account has no campaign of this name\n");
+    let ran = environment.run(&["diff", "main", "campaigns.csv"]).exits_with(1);
+    ran.stderr_has("campaigns.csv:2: campaigns Press: the account has no campaign of this name\n");
+    assert_eq!(service.writes().len(), 1);
+}
+
+#[test]
 fn the_column_with_old_names_can_be_named() {
     let (environment, service) = live();
     environment.write("channels.csv", "Title,name\nLetters,Mail\nGhost,Spook\n");
@@ -158,6 +176,29 @@ fn cells_that_the_api_cannot_set_are_told_for_rows_without_an_id() {
         .write("campaigns.csv", "name,rotator,slug\nWinter,https://x.example/r/winter,winter\n");
     let ran = import(&environment, "campaigns.csv", &[]).succeeds();
     assert!(!ran.stderr().contains("left out"), "{}", ran.stderr());
+}
+
+#[test]
+fn cells_that_the_api_cannot_set_are_told_for_counters_and_items() {
+    let (environment, service) = live();
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    let text = environment.text("sheets/qr_codes.csv");
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    let mut cells: Vec<_> = lines[1].split(',').map(str::to_owned).collect();
+    cells[2] = "123456789".to_owned();
+    lines[1] = cells.join(",");
+    environment.write("sheets/qr_codes.csv", &lines.join("\n"));
+    let ran = environment.run(&["plan", "sheets", "--to", "main"]).succeeds();
+    ran.stderr_has(
+        "warning: sheets/qr_codes.csv:2: scans: left out, because the API cannot set the `scans` \
+         of a QR code\n",
+    );
+    environment.write("channel_items.csv", "channel,type,id,title\nletters,links,7,x\n");
+    import(&environment, "channel_items.csv", &[]).succeeds();
+    let ran = import(&environment, "channel_items.csv", &[]).succeeds();
+    ran.stdout_is("Nothing to do.\n").stderr_has("channel_items.csv:2: title: left out, because");
+    assert_eq!(service.writes().len(), 1);
 }
 
 #[test]
@@ -283,7 +324,7 @@ fn rows_with_mistakes_are_written_to_an_annotated_copy() {
     environment.write("channels.csv", text);
     let annotate = ["--annotate", "mistakes.csv"];
     let ran = import(&environment, "channels.csv", &annotate).exits_with(1);
-    ran.stderr_has("hint: the rows with mistakes are in mistakes.csv; fix them there and import that file; nothing was written to the account\n");
+    ran.stderr_has("hint: mistakes.csv has the rows with mistakes and the reasons; fix them in the input file and run the command again; nothing was written to the account\n");
     assert_eq!(
         environment.text("mistakes.csv"),
         "name;description;color;problem\n\
@@ -322,4 +363,11 @@ fn hostile_cells_are_escaped_and_cut() {
     assert!(!ran.stderr().contains('\u{1b}') && ran.stderr().len() < 1000, "{}", ran.stderr());
     assert!(!ran.stderr().contains("\nwarning: x"), "{}", ran.stderr());
     assert_eq!(service.request_count(), 0);
+    let ran = environment.run(&["plan", "channels.csv", "--to", "main"]).succeeds();
+    assert!(!ran.stderr().contains('\u{1b}') && ran.stderr().len() < 1000, "{}", ran.stderr());
+    assert!(!ran.stderr().contains("\nwarning: x"), "{}", ran.stderr());
+    // A long name in the header is no candidate for a similar name.
+    environment.write("channels.csv", &format!("name,{long}\nA,b\n"));
+    let ran = import(&environment, "channels.csv", &["--ignore-columns", "Owner"]).exits_with(64);
+    ran.stderr_has("error: channels.csv: no column is called `Owner`\n");
 }

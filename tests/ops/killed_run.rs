@@ -261,6 +261,8 @@ impl World {
             "main",
             "--yes",
             "-q",
+            // Without a snapshot it is not known which names with spaces at the ends were edited.
+            "--accept-suspicious",
             "--max-update",
             "100%",
             "--only",

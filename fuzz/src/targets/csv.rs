@@ -16,6 +16,13 @@ pub const WORDS: &[&str] = &[
     "campaign,link\n",
     "from,to\n",
     "name,description,color\n",
+    "old name,name\n",
+    "Name,starred\n",
+    "ja",
+    "#fa0",
+    " a",
+    "1,2E+3",
+    "10.07.2025 15:05",
     "domain,redirectroot,redirect404\n",
     "type,name,tag\n",
     "\u{feff}",
@@ -66,6 +73,7 @@ pub fn run(input: &[u8]) {
             let (last, first) = lines.split_last().unwrap_or((&more, &[]));
             assert!(first.iter().all(|line| line.starts_with(NAME)), "{lines:?}");
             assert!(last.starts_with(NAME) || *last == more, "{lines:?}");
+            assert!((1..=MAX_LINES).contains(&problems.grouped_lines().len()), "{lines:?}");
             return;
         }
     };

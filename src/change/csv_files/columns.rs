@@ -93,6 +93,9 @@ impl fmt::Display for ColumnOptionError {
 
 impl std::error::Error for ColumnOptionError {}
 
+/// The longest name, in bytes, that is compared with a wrong one.
+const MAX_NAME: usize = 100;
+
 impl ColumnOptions {
     /// Whether there are no options.
     #[must_use]
@@ -113,6 +116,8 @@ impl ColumnOptions {
         for name in sources.chain(&self.ignored).chain(&self.match_on) {
             if with(name).is_empty() {
                 let names = files.iter().flat_map(|(_, names)| names).map(String::as_str);
+                // The comparison with a long name takes memory.
+                let names = names.filter(|name| name.len() <= MAX_NAME);
                 let nearest = suggest(name, names).map(str::to_owned);
                 return Err(ColumnOptionError::NoColumn { name: name.clone(), nearest });
             }

@@ -147,6 +147,9 @@ const MAX_STORED: usize = 100;
 /// The most rows whose reasons are stored, to bound the memory.
 const MAX_REASONS: usize = 100_000;
 
+/// The length, in bytes, from which on no further mistake is added to the reason of a row.
+const MAX_REASON: usize = 500;
+
 /// The most rows that a line about several mistakes names.
 const MAX_NAMED_ROWS: usize = 5;
 
@@ -205,6 +208,9 @@ impl CsvProblems {
             return;
         }
         let reason = reasons.entry(row).or_default();
+        if reason.len() > MAX_REASON {
+            return;
+        }
         if !reason.is_empty() {
             reason.push_str("; ");
         }

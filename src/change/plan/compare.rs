@@ -48,7 +48,16 @@ impl Planner<'_> {
             let Some(field) = spec.fields.get(*place) else { continue };
             let theirs = pair.live.values.get(*place);
             match (field.role, theirs) {
-                (Role::Identity | Role::Counter, _) => {}
+                (Role::Identity, _) => {}
+                (Role::Counter, _) => {
+                    let before = pair.base.flatten().and_then(|base| base.values.get(*place));
+                    let is_edited = before.is_some_and(|it| !fields::equal_values(field, mine, it));
+                    let is_same = is_reformatted_cell(pair, field, *place, mine)
+                        || theirs.is_some_and(|it| fields::equal_values(field, mine, it));
+                    if is_edited && !is_same && !self.is_migration() {
+                        self.leave_out(pair.resource, pair.row, field);
+                    }
+                }
                 (Role::ReadOnly, Some(theirs)) => {
                     let follows = changes_urls && [ROTATOR, "list"].contains(&field.name);
                     if follows || is_reformatted_cell(pair, field, *place, mine) {

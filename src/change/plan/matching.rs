@@ -3,13 +3,16 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::fields;
 use super::naming::label;
 use super::problems::{InvalidRow, no_such_name};
 use super::reused::ReusedIds;
 use super::types::{AccountMemory, CurrentState, PlanStep};
 use crate::change::desired::{DesiredRecord, DesiredRecords, DesiredState, SourceLocation};
 use crate::model::natural_key::{json_text, value_text};
-use crate::model::{Blanks, NaturalKey, Record, RecordKey, Resource, State, Verb};
+use crate::model::{
+    Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, Role, State, Verb,
+};
 
 /// The record of the account that a desired record corresponds to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -312,11 +315,37 @@ impl RecordMatcher<'_> {
                 let first = self.out.claimed.get(taken).copied().unwrap_or(at);
                 self.reject_repeated(at, first);
             }
-            ([], None) => {
-                self.reject(at, no_such_name(resource));
-            }
+            ([], None) => match self.renamed_before(at) {
+                Some(id) => self.claim(at, id),
+                None => self.reject(at, no_such_name(resource)),
+            },
             (several, _) => self.ambiguous(at, several),
         }
+    }
+
+    /// The record that has the new name and all other values of a row, so that an input that was
+    /// applied asks for no change.
+    fn renamed_before(&self, at: usize) -> Option<i64> {
+        let row = &self.wanted[at];
+        let candidates = self.index.as_ref()?.get(&row.natural_key(self.resource)?)?;
+        let [id] = self.unclaimed(candidates)[..] else { return None };
+        let record = self.live.get(&RecordKey::Id(id))?;
+        let sent = self.current.memory.sent.get(&(self.resource, record.key.clone()));
+        let has_value = |(place, mine): (&usize, &FieldValue<'static>)| {
+            let Some(field) = self.resource.spec().fields.get(*place) else { return false };
+            let sent = sent.and_then(|sent| sent.get(field.name));
+            match (field.role, record.values.get(*place)) {
+                (Role::WriteOnly, _) => sent.is_some_and(|sent| {
+                    fields::equal_values(field, &fields::from_json(sent), mine)
+                }),
+                (Role::Writable, Some(theirs)) => {
+                    fields::equal_values(field, mine, theirs)
+                        || fields::normalized(field, sent, mine, theirs)
+                }
+                _ => true,
+            }
+        };
+        row.fields.iter().all(has_value).then_some(id)
     }
 
     fn match_new(&mut self, at: usize, key: NaturalKey) {
@@ -432,6 +461,13 @@ mod tests {
         assert_eq!(renamed(&[("", "A"), ("A", "C")]), Ok(freed.to_vec()));
         assert_eq!(renamed(&[("A", "C"), ("", "A")]), Ok(freed.to_vec()));
         assert_eq!(renamed(&[("A", "B"), ("B", "C")]).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_row_whose_record_is_renamed_already_changes_nothing() {
+        assert_eq!(renamed(&[("Z", "A")]), Ok(Vec::new()));
+        let taken = "sheet.csv:3: channels Z: the account has no channel of this name";
+        assert_eq!(renamed(&[("A", "C"), ("Z", "A")]), Err(taken.to_owned()));
     }
 
     #[test]

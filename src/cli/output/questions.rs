@@ -95,9 +95,8 @@ impl Output {
             let failure = OpError::new(OpErrorKind::Usage, message).details(values.clone());
             return Err(failure.next(NextStep::AcceptSuspicious));
         }
-        for line in self.shown_details(values) {
-            self.warn(line);
-        }
+        let lines = self.shown_details(values).map(|line| format!("\n  {}", Escaped(line)));
+        self.warn(format_args!("values that are probably mistakes:{}", lines.collect::<String>()));
         self.ask_until(&format!("{question} [y/N]"), "answer y or n", false, yes_or_no)
     }
 
