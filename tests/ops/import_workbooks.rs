@@ -1,6 +1,10 @@
 //! `import` and `export` of workbooks, with files that LibreOffice wrote.
 
+use std::io::{Cursor, Write as _};
 use std::path::Path;
+
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
 
 use crate::support::{CommandOutput, LiveService, TestEnvironment};
 
@@ -95,6 +99,52 @@ fn a_workbook_that_cannot_be_read_says_what_to_do() {
             ran.stderr_has(&format!("error: cannot read {name}: {why}")).stderr_has(hint);
         }
     }
+    assert_eq!(service.request_count(), 0);
+}
+
+/// A workbook whose sheet `channels` has the XML `begin`, then `mebibytes` of blanks.
+fn workbook(begin: &str, mebibytes: usize) -> Vec<u8> {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    let book = r#"<workbook><sheets><sheet name="channels" r:id="r1"/></sheets></workbook>"#;
+    let relation = r#"<Relationships><Relationship Id="r1" Type="/worksheet" Target="sheet.xml"/></Relationships>"#;
+    for (name, text) in [
+        ("[Content_Types].xml", "<Types/>"),
+        ("xl/workbook.xml", book),
+        ("xl/_rels/workbook.xml.rels", relation),
+        ("xl/sheet.xml", begin),
+    ] {
+        let options = SimpleFileOptions::default().compression_level(Some(1));
+        writer.start_file(name, options).unwrap();
+        writer.write_all(text.as_bytes()).unwrap();
+    }
+    let blanks = vec![b' '; 1 << 20];
+    (0..mebibytes).for_each(|_| writer.write_all(&blanks).unwrap());
+    writer.finish().unwrap().into_inner()
+}
+
+#[test]
+fn hostile_workbooks_are_one_error_and_nothing_is_sent() {
+    let (environment, service) = live();
+    let import_one = |bytes: &[u8]| {
+        std::fs::write(environment.path("a.xlsx"), bytes).unwrap();
+        import(&environment, "a.xlsx", &[])
+    };
+    import_one(&workbook("<worksheet><sheetData>", 257)).exits_with(1).stderr_is(
+        "error: cannot read a.xlsx: it has more than 256 MiB when it is unpacked\n\
+         hint: split it into several files\n",
+    );
+    let far = r#"<sheetData><row r="1048576"><c r="A1048576" t="str"><v>name</v></c><c r="XFD1048576"><v>1</v></c></row></sheetData>"#;
+    import_one(&workbook(far, 0))
+        .exits_with(1)
+        .stderr_has("a.xlsx#channels:1048576: header: too many columns: 16384\n");
+    let wide = r#"<sheetData><row><c t="str"><v>name</v></c></row><row r="9"><c t="str"><v>A</v></c><c r="XFD9"><v>1</v></c></row></sheetData>"#;
+    import_one(&workbook(wide, 0))
+        .exits_with(1)
+        .stderr_has("a.xlsx#channels:9: 16384 cells, but the header has 1\n");
+    let broken = r#"<sheetData><row><c t="str"><v>&bomb;</v></c></row></sheetData>"#;
+    import_one(&workbook(broken, 0))
+        .exits_with(1)
+        .stderr_has("error: cannot read a.xlsx: it is damaged: unknown entity &bomb;\n");
     assert_eq!(service.request_count(), 0);
 }
 

@@ -138,6 +138,8 @@ impl SheetWriter {
     fn finish(mut self) -> Result<Worksheet, XlsxError> {
         let last = self.columns.saturating_sub(1);
         self.sheet.autofilter(0, 0, self.rows.saturating_sub(1), last)?;
+        // As wide as the first rows need, in pixels at most half a screen.
+        self.sheet.set_autofit_max_row(200).set_autofit_max_width(400).autofit();
         Ok(self.sheet)
     }
 }
