@@ -190,6 +190,10 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
              the command again to continue"
         }
         NextStep::MakeWritable => "make the file and its folder writable",
+        NextStep::FixInputOrMapColumns => {
+            "fix the file, or read it with --map COLUMN=FIELD or --ignore-columns COLUMN; nothing \
+             was written"
+        }
         NextStep::FixInput => "fix the file and run the command again; nothing was written",
         NextStep::FixInputOrExportAgain => {
             "fix the file, or run `linkvault export` again; nothing was written"

@@ -456,6 +456,9 @@ impl FileReader<'_> {
                 1 => format!("{} has a mistake", read.name),
                 many => format!("{} has {many} mistakes", read.name),
             };
+            if problems.has_unknown_columns() && next == NextStep::FixInput {
+                next = NextStep::FixInputOrMapColumns;
+            }
             let failure = OpError::new(OpErrorKind::Failed, message).details(&problems);
             let annotated = match (&how.csv.annotate, tables.as_slice()) {
                 (Some(to), [table]) => table.annotate(&problems, how.encoding, to)?,

@@ -85,6 +85,8 @@ pub enum NextStep {
     MakeWritable,
     /// Fix the input file.
     FixInput,
+    /// Fix the input file, or read its columns under other names.
+    FixInputOrMapColumns,
     /// Fix the input file, or export again.
     FixInputOrExportAgain,
     /// Export again: the manifest of the folder cannot be read.

@@ -106,7 +106,9 @@ fn all_mistakes_are_reported_before_any_request() {
     let (environment, service) = live("");
     environment.write("channels.csv", "name,colour\nA,red\n");
     let ran = import(&environment, "channels.csv", &[]).exits_with(1).stdout_is("");
-    ran.stderr_has("channels.csv:1: colour: ").stderr_has("did you mean `color`?");
+    ran.stderr_has("channels.csv:1: colour: ")
+        .stderr_has("did you mean `color`?")
+        .stderr_has("--map");
     environment.write("channels.csv", "name,color,starred\n,red,maybe\nA,,\nA,,\n");
     let ran = import(&environment, "channels.csv", &[]).exits_with(1);
     ran.stderr_has("channels.csv:2: color: `red`").stderr_has("channels.csv:2: starred: `maybe`");

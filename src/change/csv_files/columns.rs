@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::change::csv_files::cells::{Cell, Row};
+use crate::change::csv_files::problem::{CellMistake, CsvProblemKind};
 use crate::change::csv_files::source::RowSource;
 use crate::change::csv_files::{CsvKind, PROBLEM, SECRET};
 use crate::escaped::Escaped;
@@ -31,8 +32,21 @@ pub(crate) struct CsvHeader {
     pub name: String,
 }
 
-/// A problem of a header cell: line, name and message.
-pub(crate) type HeaderProblem = (u64, String, String);
+/// A problem of a header cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HeaderProblem {
+    pub line: u64,
+    /// The name of the column.
+    pub name: String,
+    pub mistake: CellMistake,
+}
+
+impl HeaderProblem {
+    fn new(line: u64, name: &str, what: impl Into<String>) -> Self {
+        let mistake = CellMistake::new(CsvProblemKind::Header, what);
+        Self { line, name: name.to_owned(), mistake }
+    }
+}
 
 /// Which columns are read under other names, and which are not read. Names are compared without
 /// case, spaces, `_` and `-`.
@@ -177,7 +191,7 @@ pub(crate) fn header(
                         true => "duplicate column".to_owned(),
                         false => format!("duplicate column: the same as `{}`", earlier.name),
                     };
-                    wrong.push((cell.line, header_column.name.clone(), what));
+                    wrong.push(HeaderProblem::new(cell.line, &header_column.name, what));
                 }
                 let name = Escaped(&header_column.name);
                 match read_as {
@@ -188,22 +202,20 @@ pub(crate) fn header(
                 columns.push(header_column);
             }
             Err(what) => {
-                columns.push(CsvHeader { column: Column::Ignored, name: what.1.clone() });
+                columns.push(CsvHeader { column: Column::Ignored, name: what.name.clone() });
                 wrong.push(what);
             }
         }
     }
     if row.count > row.cells.len() {
-        wrong.push((row.line, "header".to_owned(), format!("too many columns: {}", row.count)));
+        let what = format!("too many columns: {}", row.count);
+        wrong.push(HeaderProblem::new(row.line, "header", what));
         return Err(wrong);
     }
     let any = columns.iter().any(|it| matches!(it.column, Column::Field(_)));
     if wrong.is_empty() && !any {
-        wrong.push((
-            row.line,
-            "header".to_owned(),
-            format!("none of the columns of {} is there", kind.name()),
-        ));
+        let what = format!("none of the columns of {} is there", kind.name());
+        wrong.push(HeaderProblem::new(row.line, "header", what));
     }
     let notes = notes(&renamed, &ignored);
     if any { Ok(ParsedHeader { columns, notes, wrong }) } else { Err(wrong) }
@@ -242,7 +254,7 @@ fn header_column(
     options: &ColumnOptions,
 ) -> Result<(CsvHeader, ReadAs), HeaderProblem> {
     let number = || format!("column {}", nth + 1);
-    let text = cell.text().map_err(|(line, what)| (line, number(), what))?;
+    let text = cell.text().map_err(|(line, what)| HeaderProblem::new(line, &number(), what))?;
     let text = text.trim();
     let headed = |column, read_as| {
         let name = excerpt(text).into_owned();
@@ -251,7 +263,8 @@ fn header_column(
     if text.is_empty() {
         return Ok((CsvHeader { column: Column::Nameless, name: number() }, ReadAs::Named));
     }
-    let wrong = |what| Err((cell.line, excerpt(text).into_owned(), what));
+    let wrong =
+        |mistake| Err(HeaderProblem { line: cell.line, name: excerpt(text).into_owned(), mistake });
     let is_text = |name: &&String| same_name(name, text);
     if options.ignored.iter().any(|name| is_text(&name)) {
         return headed(Column::Ignored, ReadAs::Nothing);
@@ -265,7 +278,10 @@ fn header_column(
     if options.match_on.iter().any(|name| is_text(&name)) {
         return match can_rename(kind) {
             true => headed(Column::OldName, ReadAs::Other(OLD_NAME)),
-            false => wrong(ColumnOptionError::CannotRename(kind).to_string()),
+            false => {
+                let what = ColumnOptionError::CannotRename(kind).to_string();
+                wrong(CellMistake::new(CsvProblemKind::Header, what))
+            }
         };
     }
     if same_name(text, PROBLEM) {
@@ -325,17 +341,19 @@ fn column_place(kind: CsvKind, name: &str) -> Option<usize> {
     }
 }
 
-fn unknown(kind: CsvKind, name: &str) -> String {
+fn unknown(kind: CsvKind, name: &str) -> CellMistake {
     if same_name(name, SECRET) {
-        return "passwords are not allowed in files; remove the column".to_owned();
+        let what = "passwords are not allowed in files; remove the column";
+        return CellMistake::new(CsvProblemKind::Header, what);
     }
-    match suggest(name, kind.columns()) {
+    let what = match suggest(name, kind.columns()) {
         Some(near) => format!("unknown column; did you mean `{near}`?"),
         None => {
             let known: Vec<_> = kind.columns().collect();
             format!("unknown column; the columns are {}", known.join(", "))
         }
-    }
+    };
+    CellMistake::new(CsvProblemKind::UnknownColumn, what)
 }
 
 /// The beginning of a text from a file, for messages.
@@ -388,7 +406,7 @@ mod tests {
     fn two_columns_for_one_field_are_a_mistake() {
         let header = parsed(CHANNELS, "name,Name", &ColumnOptions::default());
         let what = "duplicate column: the same as `name`".to_owned();
-        assert_eq!(header.wrong, [(1, "Name".to_owned(), what)]);
+        assert_eq!(header.wrong, [HeaderProblem::new(1, "Name", what)]);
     }
 
     #[test]
@@ -405,7 +423,7 @@ mod tests {
             ]
         );
         let none = parsed(CHANNELS, "name,Pass word", &ColumnOptions::default());
-        assert!(none.wrong[0].2.starts_with("passwords are not allowed"));
+        assert!(none.wrong[0].mistake.what.starts_with("passwords are not allowed"));
     }
 
     #[test]
@@ -419,7 +437,7 @@ mod tests {
         assert_eq!(matched.notes, ["column `Title` is read as `old name`"]);
         let domains = CsvKind::Resource(Resource::Domains);
         let header = parsed(domains, "old name,domain", &ColumnOptions::default());
-        assert!(header.wrong[0].2.starts_with("unknown column"), "{:?}", header.wrong);
+        assert!(header.wrong[0].mistake.kind == CsvProblemKind::UnknownColumn);
         let renamed: Vec<_> = CsvKind::all().filter(|kind| can_rename(*kind)).collect();
         assert_eq!(renamed, [CsvKind::Resource(Resource::Campaigns), CHANNELS]);
     }

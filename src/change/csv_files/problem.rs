@@ -17,6 +17,8 @@ pub enum CsvProblemKind {
     File,
     /// A column of the header.
     Header,
+    /// A column that the file's kind does not have.
+    UnknownColumn,
     /// A row with more or fewer cells than the header.
     CellCount,
     /// A cell in a column without a name.
@@ -63,7 +65,7 @@ impl CsvProblemKind {
         let cells = |what: &str| Some(Cow::Owned(format!("{count} cells {what}")));
         let rows = |what: &str| Some(Cow::Owned(format!("{count} rows {what}")));
         match self {
-            Self::File | Self::Header => None,
+            Self::File | Self::Header | Self::UnknownColumn => None,
             Self::CellCount => rows("have more or fewer cells than the header"),
             Self::NamelessColumn => cells("are in a column without a name"),
             Self::Quoting => cells("have quotes that do not fit together"),
@@ -201,7 +203,7 @@ impl CsvProblems {
 
     fn add_reason(&mut self, problem: &CsvProblem) {
         // A mistake in the header is not a mistake of a row.
-        let is_of_row = !matches!(problem.kind, CsvProblemKind::File | CsvProblemKind::Header);
+        let is_of_row = problem.kind.of_several("").is_some();
         let Some(row) = problem.row.or(problem.line).filter(|_| is_of_row) else { return };
         let reasons = self.reasons.entry(problem.file.clone()).or_default();
         if reasons.len() >= MAX_REASONS && !reasons.contains_key(&row) {
@@ -241,6 +243,12 @@ impl CsvProblems {
         } else {
             self.ungrouped += 1;
         }
+    }
+
+    /// Whether a file has a column with an unknown name.
+    #[must_use]
+    pub fn has_unknown_columns(&self) -> bool {
+        self.groups.iter().any(|group| group.first.kind == CsvProblemKind::UnknownColumn)
     }
 
     /// Adds the mistakes of another file.

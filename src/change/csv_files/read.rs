@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::change::csv_files::cells::Row;
-use crate::change::csv_files::columns::{self, CsvHeader, ParsedHeader};
+use crate::change::csv_files::columns::{self, CsvHeader, HeaderProblem, ParsedHeader};
 use crate::change::csv_files::problem::Findings;
 use crate::change::csv_files::rows::{self, ExportContext, FileContext};
 use crate::change::csv_files::source::{RowSource, Rows};
@@ -87,8 +87,8 @@ pub fn read_rows(
         Err(wrong) => (None, Vec::new(), wrong),
     };
     findings.misnamed = !wrong.is_empty();
-    for (line, column, what) in wrong {
-        findings.problem(CsvProblemKind::Header, Some(line), Some(&column), what);
+    for HeaderProblem { line, name, mistake } in wrong {
+        findings.mistake(mistake, line, &name);
     }
     let Some(columns) = columns else { return Err(findings.problems) };
     lines.limit(columns.len());
