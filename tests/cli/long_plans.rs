@@ -83,7 +83,7 @@ fn ctrl_c_in_the_pager_does_not_end_the_program() {
     let (environment, service) = many();
     environment.write(
         "pager.sh",
-        "trap 'echo caught' INT; cat > /dev/null; echo ready; cat /dev/tty > seen",
+        "trap 'echo caught; exit' INT; cat > /dev/null; echo ready; read key < /dev/tty",
     );
     let terminal = environment.on_terminal(&IMPORT);
     terminal.shows("ready\n").types("\u{3}").shows("caught\n");
