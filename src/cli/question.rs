@@ -14,6 +14,8 @@ pub struct Prompt(Arc<Mutex<PromptState>>);
 struct PromptState {
     /// Ends the present question.
     asked: Option<Sender<Answer>>,
+    /// Whether an interrupt came. No question is asked after it.
+    ended: bool,
     /// Whether the reading thread noticed the Ctrl-C that ended the last question.
     interrupted: bool,
     /// Whether a pager has the terminal: Ctrl-C is for it.
@@ -30,14 +32,22 @@ impl Drop for PagingGuard {
 }
 
 impl Prompt {
-    /// The answer that `read` returns, or `None` if [`Prompt::end`] is called first. Then the
-    /// reading thread is left blocked until the program ends.
+    /// The answer that `read` returns, or `None` if [`Prompt::end`] was called or is called first.
+    /// Then the reading thread is left blocked until the program ends. `read` shows the question, so
+    /// that it is not on the screen before an interrupt can end it.
     pub fn answer(
         &self,
         read: impl FnOnce() -> io::Result<String> + Send + 'static,
     ) -> io::Result<Option<String>> {
         let (answered, answer) = mpsc::channel();
-        *self.state() = PromptState { asked: Some(answered.clone()), ..PromptState::default() };
+        {
+            // In one step with the check: an interrupt ends this question, or came before it.
+            let mut state = self.state();
+            if state.ended {
+                return Ok(None);
+            }
+            *state = PromptState { asked: Some(answered.clone()), ..PromptState::default() };
+        }
         let reader = move || {
             // If the question was ended, there is no receiver any more.
             let _ = answered.send(Some(read()));
@@ -45,7 +55,9 @@ impl Prompt {
         std::thread::Builder::new().name("question".to_owned()).spawn(reader)?;
         let came = answer.recv().ok().flatten();
         let interrupted = matches!(&came, Some(Err(error)) if is_interrupt(error));
-        *self.state() = PromptState { interrupted, ..PromptState::default() };
+        let mut state = self.state();
+        (state.asked, state.interrupted) = (None, interrupted);
+        drop(state);
         came.transpose()
     }
 
@@ -53,6 +65,7 @@ impl Prompt {
     /// present one, or to one whose reading thread noticed it first.
     pub fn end(&self) -> bool {
         let mut state = self.state();
+        state.ended = true;
         let ended = state.asked.take().is_some_and(|asked| asked.send(None).is_ok());
         ended || state.interrupted
     }
@@ -86,7 +99,6 @@ mod tests {
     fn a_question_ends_with_an_answer_or_an_interrupt() {
         let question = Prompt::default();
         assert_eq!(question.answer(|| Ok("y".to_owned())).unwrap(), Some("y".to_owned()));
-        assert!(!question.end(), "nothing is asked");
         assert!(question.answer(|| Err(io::Error::other("gone"))).is_err());
         let (reading, read) = mpsc::channel();
         let (_never, nothing) = mpsc::channel::<String>();
@@ -100,5 +112,8 @@ mod tests {
         read.recv().unwrap();
         assert!(question.end());
         assert_eq!(asking.join().unwrap().unwrap(), None);
+        assert!(!question.end(), "nothing is asked");
+        // A question is not asked after an interrupt, which could not end it any more.
+        assert_eq!(question.answer(|| Ok("y".to_owned())).unwrap(), None);
     }
 }

@@ -125,13 +125,10 @@ impl Output {
     pub fn ask(&self, question: impl Display) -> Result<Option<String>, OpError> {
         let mut stderr = self.stderr.clone();
         let _ = self.stdout().flush();
-        // In one call, so that progress bars cannot interrupt it.
-        let asked = stderr.write_all(format!("{} ", Escaped(question)).as_bytes());
-        asked.and_then(|()| stderr.flush()).map_err(|error| {
-            let message = format!("cannot ask a question: {error}; nothing was written");
-            OpError::new(OpErrorKind::Failed, message)
-        })?;
-        let read = || {
+        let question = format!("{} ", Escaped(question));
+        let read = move || {
+            // In one call, so that progress bars cannot interrupt it.
+            stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush())?;
             let mut answer = String::new();
             io::stdin().lock().read_line(&mut answer).map(|_| answer)
         };

@@ -84,11 +84,13 @@ pub fn page(
     });
     let mut names: Vec<_> = columns(which).map(|(_, name)| name).collect();
     let mut rows: Vec<_> = records.iter().map(|record| row(name, which, record)).collect();
-    if which == Resource::QrCodes {
+    let contents = records.iter().map(|record| changes::content(&vault, which, &record.key));
+    let contents = contents.collect::<Result<Vec<_>, _>>()?;
+    if contents.iter().any(Option::is_some) {
         names.push("content");
-        for (row, record) in rows.iter_mut().zip(&records) {
-            let content = changes::content(&vault, which, &record.key)?.unwrap_or_default();
-            row.cells.push(Cell { text: time_text::cut(&content), number: false });
+        for (row, content) in rows.iter_mut().zip(contents) {
+            let text = time_text::cut(&content.unwrap_or_default());
+            row.cells.push(Cell { text, number: false });
         }
     }
     let page = RecordsPage {
