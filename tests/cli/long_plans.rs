@@ -85,10 +85,11 @@ fn ctrl_c_in_the_pager_does_not_end_the_program() {
     // before it begins to wait.
     environment.write(
         "pager.sh",
-        "trap 'echo caught; exit 0' INT; cat > /dev/null; echo ready; while :; do sleep 0.05; done",
+        "trap 'echo caught' INT; cat > /dev/null; echo ready; while [ ! -e go ]; do sleep 0.05; done",
     );
     let terminal = environment.on_terminal(&IMPORT);
     terminal.shows("ready\n").types("\u{3}").shows("caught\n");
+    environment.write("go", "");
     terminal.shows("Apply 30 steps to main? ").types("n\n");
     let (code, screen) = terminal.ended();
     assert_eq!(code, Some(0), "{screen}");
