@@ -39,8 +39,8 @@ use std::time::Duration;
 pub use deleted::deleted_since;
 pub use error::ApplyError;
 pub use remember::{
-    account_memory, account_memory_at, account_memory_with_ids_of, migration_memory,
-    save_agreement, save_matches,
+    account_memory, account_memory_at, account_memory_with_ids_of, memory_for_steps,
+    migration_memory, save_agreement, save_matches,
 };
 pub use run::{apply, end, resume};
 pub use stale::StaleStep;

@@ -110,8 +110,8 @@ impl PlanRunner<'_> {
         // All open steps: each may give up the natural key of a later create.
         let steps = open.into_iter().filter(|nth| self.all[*nth].is_open());
         let steps: Vec<_> = steps.map(|nth| self.all[nth].step.clone()).collect();
-        let current =
-            CurrentState { state: &state, memory: &remember::account_memory(self.vault)? };
+        let memory = remember::memory_for_steps(self.vault, &steps)?;
+        let current = CurrentState { state: &state, memory: &memory };
         for stale in stale::stale_steps(&steps, current) {
             let nth = stale.step as usize - 1;
             let work = &self.all[nth];

@@ -28,6 +28,19 @@ pub fn account_memory(vault: &Vault) -> Result<AccountMemory, VaultError> {
     Ok(AccountMemory { ids: vault.id_map("")?, sent, ..AccountMemory::default() })
 }
 
+/// Like [`account_memory`], to check whether `steps` are stale.
+///
+/// # Errors
+/// As [`account_memory`].
+pub fn memory_for_steps(vault: &Vault, steps: &[PlanStep]) -> Result<AccountMemory, VaultError> {
+    let mut memory = account_memory(vault)?;
+    if let Some(origin) = steps.iter().find_map(|step| step.origin.as_deref()) {
+        let ids = vault.id_map(origin)?.into_iter();
+        memory.migrated = ids.map(|((resource, old), new)| ((resource, new), old)).collect();
+    }
+    Ok(memory)
+}
+
 /// Like [`account_memory`], with the sent values as of snapshot `number`.
 ///
 /// # Errors

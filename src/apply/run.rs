@@ -56,7 +56,7 @@ pub fn apply(
     };
     crawl::require_complete(&snapshot, &reads)?;
     let state = vault.state(snapshot.number, &reads)?;
-    let memory = remember::account_memory(vault)?;
+    let memory = remember::memory_for_steps(vault, &plan.steps)?;
     let stale = stale::stale_steps(&plan.steps, CurrentState { state: &state, memory: &memory });
     if !stale.is_empty() {
         return Err(ApplyError::Stale(stale));

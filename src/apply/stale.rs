@@ -1,6 +1,6 @@
 //! What changed since the plan was made, in the records that its steps depend on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::apply::reconcile;
@@ -33,7 +33,7 @@ impl fmt::Display for StaleStep {
 /// the plan says about them.
 #[must_use]
 pub fn stale_steps(steps: &[PlanStep], current: CurrentState<'_>) -> Vec<StaleStep> {
-    let taken = TakenKeys::new(steps, current.state);
+    let taken = TakenKeys::new(steps, current);
     let made = already_created(steps, current);
     let exists = |step: &PlanStep| made.contains(&step.step) || taken.contains_key_of(step);
     let why = |step: &PlanStep| {
@@ -136,10 +136,14 @@ fn changed_fields(
 }
 
 /// The natural keys of the records that exist and that no step deletes or renames.
-struct TakenKeys(BTreeSet<(Resource, NaturalKey)>);
+struct TakenKeys<'a> {
+    ids: BTreeMap<(Resource, NaturalKey), Vec<i64>>,
+    /// [`AccountMemory::migrated`](crate::change::plan::AccountMemory::migrated)
+    migrated: &'a BTreeMap<(Resource, i64), i64>,
+}
 
-impl TakenKeys {
-    fn new(steps: &[PlanStep], state: &State) -> Self {
+impl<'a> TakenKeys<'a> {
+    fn new(steps: &[PlanStep], CurrentState { state, memory }: CurrentState<'a>) -> Self {
         let creates = steps.iter().filter(|step| step.verb == Verb::Create);
         let resources: BTreeSet<_> = creates.map(|step| step.resource).collect();
         // A record that a step deletes or updates may give up its key.
@@ -148,21 +152,30 @@ impl TakenKeys {
             .filter(|step| matches!(step.verb, Verb::Delete | Verb::Update))
             .filter_map(|step| Some((step.resource, step.id?)))
             .collect();
-        let mut taken = BTreeSet::new();
+        let mut taken: BTreeMap<_, Vec<i64>> = BTreeMap::new();
         for resource in resources {
             for record in state.get(resource).into_iter().flatten().map(|(_, record)| record) {
                 if !given_up.contains(&(resource, record.key.id())) {
                     let key = NaturalKey::of_record(resource, Blanks::Exact, record, None);
-                    taken.extend(key.map(|key| (resource, key)));
+                    if let Some(key) = key {
+                        taken.entry((resource, key)).or_default().push(record.key.id());
+                    }
                 }
             }
         }
-        Self(taken)
+        Self { ids: taken, migrated: &memory.migrated }
     }
 
     fn contains_key_of(&self, step: &PlanStep) -> bool {
+        // The record of another record of the source may have a name that differs in case only. The
+        // service decides whether it accepts both.
+        let is_other = |id: &i64| {
+            let old = self.migrated.get(&(step.resource, *id));
+            step.origin.is_some() && old.is_some() && old != step.replaces.as_ref()
+        };
         let key = reconcile::step_key(step, Blanks::Exact);
-        key.is_some_and(|key| self.0.contains(&(step.resource, key)))
+        let ids = key.and_then(|key| self.ids.get(&(step.resource, key)));
+        ids.is_some_and(|ids| !ids.iter().all(is_other))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::change::desired::DesiredState;
 use crate::change::plan::request::ResolvedRef;
 use crate::change::plan::{CurrentState, Plan, PlanProblems, PlanStep, plan};
 use crate::change::policy::Policy;
-use crate::migrate::{ManualTask, MappedRecords, MigrationReport};
+use crate::migrate::{ManualTask, MappedRecords, MigrationReport, name_case};
 use crate::model::{RecordKey, Resource, Verb};
 
 /// Ids of records in the target, by resource and id in the source.
@@ -90,8 +90,14 @@ impl MigrationPlan {
         manual.retain(|it| !is_done(it, &ids));
         let mut report =
             MigrationReport::new(&self.desired, &self.plan, manual, &undone.collect(), &ids);
+        let same_names = name_case::groups(&self.desired);
         for it in &mut report.failed {
             it.id = self.olds.get(&it.step).cloned();
+            let id = it.id.as_deref().unwrap_or_default();
+            let same = same_names.iter().filter(|same| same.resource == it.resource);
+            if let Some(others) = same.filter_map(|same| same.others(id)).next() {
+                it.reason = format!("{}; {others}", it.reason.trim_end_matches('.'));
+            }
         }
         report.excluded.clone_from(&self.excluded);
         report.unseen.clone_from(&self.unseen);

@@ -5,12 +5,14 @@
 //! * [`manual`]: tasks that the user must do by hand
 //! * [`migration_plan`]: the plan, and its result after a run
 //! * [`report`]: the result, counted · [`history`]: what all runs did · `markdown`: both as Markdown
+//! * `name_case`: names that differ in case only
 //! * `option_usage`: whether each option had an effect
 
 pub mod history;
 pub mod manual;
 mod markdown;
 pub mod migration_plan;
+mod name_case;
 mod option_usage;
 pub mod options;
 pub mod report;
@@ -94,6 +96,8 @@ pub fn map(
         mapper.resource(resource, records);
     }
     mapper.out.warnings = mapper.used.warnings(options, source);
+    let same = name_case::groups(&mapper.out.desired);
+    mapper.out.warnings.extend(same.iter().map(name_case::NameGroup::warning));
     mapper.out.manual.sort_by_key(|it| it.resource);
     mapper.out
 }

@@ -418,11 +418,9 @@ fn excluded_records_are_in_the_report() {
     let report = moving(&source(), &empty(), &[], &options).report(&BTreeMap::new(), IdMap::new());
     let mut text = String::new();
     report.markdown(&mut text).unwrap();
-    for line in [
-        "- channels: 1, excluded by `--where`",
-        "- channel\\_items: 1, excl",
-        "- pixels: all, excl",
-    ] {
+    for line in
+        ["- channels: 1, excluded by `--where`", "- channel items: 1, excl", "- pixels: all, excl"]
+    {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
 }
@@ -465,29 +463,32 @@ fn the_second_record_with_the_same_key_is_unsupported() {
         (Pixels, json!({"id": 2, "type": "bing", "name": "q", "tag": "t"})),
         (Pixels, json!({"id": 3, "type": "bing", "name": "q", "tag": "T"})),
     ]);
-    let odd = ["domains 2", "campaigns 2", "pixels 2"];
+    // A service may accept names that differ in case only.
+    let odd = ["domains 2", "pixels 2"];
     let (steps, unsupported) = told(&planned(&twins, &[], &[]));
     assert_eq!(unsupported, odd);
-    assert_eq!(steps.len(), 7, "{steps:?}");
+    assert_eq!(steps.len(), 8, "{steps:?}");
     // The existing record stays matched, whichever it was, and under any name.
     let spring = (Campaigns, json!({"id": 9, "name": "spring"}));
     let (steps, unsupported) = told(&planned(&twins, std::slice::from_ref(&spring), &[]));
-    assert_eq!((steps.len(), unsupported), (7, odd.map(str::to_owned).to_vec()));
+    assert!(steps.contains(&"create SPRING".to_owned()), "{steps:?}");
+    assert_eq!(unsupported, odd);
     let second = [(Campaigns, 2, 9)];
-    let (_, unsupported) = told(&planned(&twins, &[spring], &second));
-    assert_eq!(unsupported[1], "campaigns 1");
-    // If both exist, one keeps its name, and the other does not take it.
+    let (steps, unsupported) = told(&planned(&twins, &[spring], &second));
+    assert!(steps.contains(&"create Spring".to_owned()), "{steps:?}");
+    assert_eq!(unsupported, odd);
+    // If both exist, one keeps its name, and the other gets its own.
     let both = [
         (Campaigns, json!({"id": 8, "name": "Other"})),
         (Campaigns, json!({"id": 9, "name": "SPRING"})),
     ];
     let moved = [(Campaigns, 1, 8), (Campaigns, 2, 9)];
     let (steps, unsupported) = told(&planned(&twins, &both, &moved));
-    assert_eq!(unsupported[1], "campaigns 1");
-    assert!(!steps.iter().any(|it| it.starts_with("update")), "{steps:?}");
+    assert_eq!(unsupported, odd);
+    assert!(steps.contains(&"update 8".to_owned()), "{steps:?}");
     let plan = planned(&twins, &[], &[]);
     let why = "has the `type` and `tag` of pixel 1; an account holds only one such";
-    assert_eq!(plan.unsupported[2].reason, why);
+    assert_eq!(plan.unsupported[1].reason, why);
 }
 
 #[test]

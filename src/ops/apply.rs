@@ -292,7 +292,10 @@ pub(super) fn run_saved_plan(
         return Err(session.discard_after(&observation, failure));
     }
     // A stale plan is refused before it is shown and confirmed.
-    let current = CurrentState { state: &observation.state, memory: &observation.memory };
+    let mut memory = apply::memory_for_steps(&session.vault, &saved.plan.steps)?;
+    let matched = saved.plan.foreign.iter().flat_map(|it| &it.matched);
+    memory.migrated.extend(matched.map(|it| ((it.resource, it.new), it.old)));
+    let current = CurrentState { state: &observation.state, memory: &memory };
     let stale = apply::stale::stale_steps(&saved.plan.steps, current);
     if !stale.is_empty() {
         let failure = apply_error(apply::ApplyError::Stale(stale), &account.name);

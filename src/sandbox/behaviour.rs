@@ -46,6 +46,7 @@ choice!(Unlisted { Ignore = "ignore", Refuse = "refuse" });
 choice!(AssignAgain { Accept = "accept", Refuse = "refuse" });
 choice!(Dns { Pointed = "pointed", Missing = "missing" });
 choice!(Names { Kept = "kept", Lowered = "lowered" });
+choice!(NameCase { Ignored = "ignored", Exact = "exact" });
 choice!(ErrorStatus { Fitting = "4xx", Ok = "200" });
 choice!(UnknownPath { Json = "json", Html = "html" });
 choice!(BadKey { Forbidden = "403", Unauthorized = "401", Ok = "200" });
@@ -194,6 +195,8 @@ behaviours! {
         "Whether new domains point to the service; those under .invalid never do";
     "names" names: Names = Names::Kept,
         "How the service stores names";
+    "name-case" name_case: NameCase = NameCase::Ignored,
+        "Whether campaigns and channels whose names differ in case only have the same name";
     "error-status" error_status: ErrorStatus = ErrorStatus::Fitting,
         "The HTTP status of a refusal";
     "unknown-path" unknown_path: UnknownPath = UnknownPath::Json,

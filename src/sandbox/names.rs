@@ -76,22 +76,22 @@ mod tests {
     fn names_are_compared_without_case() {
         let mut table = StoreTable::default();
         let id = table.add(channel("Größe"));
-        assert!(table.has_name("GRÖßE", None) && !table.has_name("GRÖßE", Some(id)));
-        assert!(!table.has_name("Größen", None) && !table.has_name("", None));
+        assert!(table.has_name("GRÖßE", None, false) && !table.has_name("GRÖßE", Some(id), false));
+        assert!(!table.has_name("Größen", None, false) && !table.has_name("", None, false));
     }
 
     #[test]
     fn a_name_is_free_after_its_record_is_removed_or_renamed() {
         let mut table = StoreTable::default();
         let (one, other) = (table.add(channel("a")), table.add(channel("A")));
-        assert!(table.has_name("a", Some(one)));
+        assert!(table.has_name("a", Some(one), false));
         table.remove(other);
-        assert!(!table.has_name("a", Some(one)));
+        assert!(!table.has_name("a", Some(one), false));
         table.get_mut(one).unwrap().name = "b".to_owned();
-        assert!(table.has_name("B", None) && !table.has_name("a", None));
+        assert!(table.has_name("B", None, false) && !table.has_name("a", None, false));
         table.iter_mut().for_each(|(_, row)| row.name = "c".to_owned());
-        assert!(table.has_name("c", None) && !table.has_name("b", None));
+        assert!(table.has_name("c", None, false) && !table.has_name("b", None, false));
         table.put(one, channel("d"));
-        assert!(table.has_name("d", None) && !table.has_name("c", None));
+        assert!(table.has_name("d", None, false) && !table.has_name("c", None, false));
     }
 }

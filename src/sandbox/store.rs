@@ -103,8 +103,11 @@ impl<T> StoreTable<T> {
 }
 
 impl<T: HasName> StoreTable<T> {
-    /// Whether a row other than `own` has `name`, ignoring case.
-    pub fn has_name(&mut self, name: &str, own: Option<u64>) -> bool {
+    /// Whether a row other than `own` has `name`, ignoring case unless `exact`.
+    pub fn has_name(&mut self, name: &str, own: Option<u64>, exact: bool) -> bool {
+        if exact {
+            return self.iter().any(|(id, row)| Some(id) != own && row.name() == name);
+        }
         let Self { rows, names, .. } = self;
         names.is_taken(name, own, rows.keys().copied(), |id| rows.get(&id))
     }

@@ -69,3 +69,74 @@ fn a_dry_run_with_keep_existing_names_what_is_kept() {
     ran.stderr_has("kept: `public` of campaigns 1 is false in new");
     assert_eq!(writes(&new), 0);
 }
+
+/// An old account with two campaigns and two channels whose names differ in case only.
+fn with_same_names(behaviour: &str) -> (TestEnvironment, LiveService, LiveService) {
+    let mut store = Store::default();
+    for name in ["Summer Sale", "SUMMER SALE"] {
+        store.add_campaign(name, None, false);
+        let channel = StoredChannel { name: name.to_owned(), ..StoredChannel::default() };
+        store.channels.add(channel);
+    }
+    let old = LiveService::serving(store, "name-case=exact", "");
+    let new = LiveService::serving(Store::default(), behaviour, "");
+    (environment(&old, &new), old, new)
+}
+
+const BOTH: &str = "campaigns 1 `Summer Sale` and 2 `SUMMER SALE` differ in case only";
+
+#[test]
+fn names_that_differ_in_case_only_migrate_where_the_service_accepts_both() {
+    let (environment, _old, new) = with_same_names("name-case=exact");
+    let migrate = ["migrate", "old", "new", "--yes", "--json"];
+    let ran = environment.run(&migrate).succeeds().stderr_has(BOTH);
+    let document = ran.json();
+    for resource in ["campaigns", "channels"] {
+        assert_eq!(document["resources"][resource]["created"], 2, "{document:#}");
+        assert_eq!(document["ids"][resource], json!({"1": 1, "2": 2}));
+    }
+    let again = environment.run(&migrate).succeeds().json();
+    assert_eq!(
+        (&again["run"], &again["resources"]["campaigns"]["unchanged"]),
+        (&Value::Null, &json!(2))
+    );
+    environment.run(&["migrate", "old", "new", "--verify-only"]).succeeds();
+    assert_eq!(writes(&new), 4);
+}
+
+#[test]
+fn the_name_that_the_target_has_is_matched_and_the_other_is_created() {
+    let (environment, _old, new) = with_same_names("name-case=exact");
+    new.sandbox().mutate(|store| {
+        store.add_campaign("other", None, false);
+        store.add_campaign("SUMMER SALE", None, false);
+    });
+    let migrate = ["migrate", "old", "new", "--yes", "--json", "--only", "campaigns"];
+    let document = environment.run(&migrate).succeeds().json();
+    assert_eq!(document["ids"]["campaigns"], json!({"1": 3, "2": 2}), "{document:#}");
+    assert_eq!(writes(&new), 1);
+}
+
+#[test]
+fn a_name_that_the_service_refuses_is_reported_with_the_other() {
+    let (environment, _old, new) = with_same_names("");
+    let migrate = ["migrate", "old", "new", "--yes", "--json"];
+    for round in 0..2 {
+        let ran = environment.run(&migrate).exits_with(3).stderr_has(BOTH);
+        let document = ran.json();
+        let campaigns = &document["resources"]["campaigns"];
+        let moved = if round == 0 { "created" } else { "unchanged" };
+        assert_eq!(
+            (&campaigns[moved], &campaigns["failed"]),
+            (&json!(1), &json!(1)),
+            "{document:#}"
+        );
+        let failed = &document["failed"][0];
+        assert_eq!((&failed["resource"], &failed["id"]), (&json!("campaigns"), &json!("2")));
+        let reason = "You already have a campaign with that name; differs in case only from \
+                      1 `Summer Sale`";
+        assert_eq!(failed["reason"], reason);
+    }
+    environment.run(&["migrate", "old", "new", "--verify-only"]).exits_with(2);
+    assert_eq!(new.list("/api/campaigns", "campaigns").len(), 1);
+}

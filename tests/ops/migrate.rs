@@ -424,27 +424,6 @@ fn a_substitution_may_omit_resource_and_scheme_of_a_domain() {
 }
 
 #[test]
-fn of_two_names_that_differ_by_case_one_migrates_and_one_is_reported() {
-    let (old, new) = services();
-    let environment = environment(&old, &new);
-    old.sandbox().mutate(|store| {
-        store.add_campaign("SUMMER SALE", None, false);
-    });
-    let arguments = ["migrate", "old", "new", "--only", "campaigns", "--yes", "--json"];
-    for round in 0..2 {
-        let document = environment.run(&arguments).exits_with(3).json();
-        let campaigns = &document["resources"]["campaigns"];
-        let moved = if round == 0 { "created" } else { "unchanged" };
-        assert_eq!((&campaigns[moved], &campaigns["unsupported"]), (&json!(8), &json!(1)));
-        let told = &document["unsupported"][0];
-        assert_eq!((&told["resource"], &told["key"]), (&json!("campaigns"), &json!("9")));
-        let reason = "has the `name` of campaign 4, case aside; an account holds only one such";
-        assert!(told["reason"].as_str().unwrap().starts_with(reason), "{told}");
-    }
-    environment.run(&[&arguments[..5], &["--verify-only"]].concat()).exits_with(2);
-}
-
-#[test]
 fn a_saved_migration_plan_can_be_rehearsed() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));

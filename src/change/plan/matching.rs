@@ -127,8 +127,9 @@ struct RecordMatcher<'a> {
     /// Built for the first search by natural key.
     index: Option<IdsByNaturalKey>,
     /// The natural keys of new records without ids, with their positions; in a migration, of all
-    /// desired records.
-    new_keys: HashMap<NaturalKey, usize>,
+    /// desired records. In a migration, with the spelling of names: a service may accept names that
+    /// differ in case only.
+    new_keys: HashMap<(NaturalKey, String), usize>,
 }
 
 /// Matches the desired records of one resource other than channel items.
@@ -172,6 +173,10 @@ pub(super) fn match_records(
     }
     // A row with an old name takes its record before another row takes the name that becomes free.
     rest.sort_by_key(|at| wanted[*at].old_name.is_none());
+    if foreign {
+        // Of names that differ in case only, the one that a record has takes it.
+        rest.sort_by_key(|at| matcher.same_spelling(*at).is_none());
+    }
     for at in rest {
         match wanted[at].id {
             None if wanted[at].old_name.is_some() => matcher.match_by_old_name(at),
@@ -229,7 +234,8 @@ impl RecordMatcher<'_> {
         let renamed: Vec<_> = renamed.into_iter().map(|(at, key, _)| (at, key)).collect();
         let kept: Vec<_> = kept.into_iter().map(|(at, key, _)| (at, key)).collect();
         for (at, key) in kept {
-            self.new_keys.entry(key).or_insert(at);
+            let spelling = self.spelling(at);
+            self.new_keys.entry((key, spelling)).or_insert(at);
         }
         for (at, key) in renamed {
             self.claim_natural_key(at, key);
@@ -245,7 +251,8 @@ impl RecordMatcher<'_> {
 
     /// Whether a migrated record is the first one with its natural key; rejects the others.
     fn claim_natural_key(&mut self, at: usize, key: NaturalKey) -> bool {
-        let first = *self.new_keys.entry(key).or_insert(at);
+        let spelling = self.spelling(at);
+        let first = *self.new_keys.entry((key, spelling)).or_insert(at);
         if first != at {
             self.reject_duplicate(at, first);
         }
@@ -255,7 +262,7 @@ impl RecordMatcher<'_> {
     fn reject_duplicate(&mut self, at: usize, first: usize) {
         let (title, first) = (self.resource.spec().title, self.label(first));
         let names = self.resource.spec().natural_key.join("` and `");
-        let case = if self.resource == Resource::Pixels { "" } else { ", case aside" };
+        let case = if self.resource == Resource::Domains { ", case aside" } else { "" };
         let reason =
             format!("has the `{names}` of {title} {first}{case}; an account holds only one such");
         self.out.found[at] = RecordMatch::Unsupported(reason);
@@ -349,7 +356,7 @@ impl RecordMatcher<'_> {
     }
 
     fn match_new(&mut self, at: usize, key: NaturalKey) {
-        match self.new_keys.insert(key, at) {
+        match self.new_keys.insert((key, String::new()), at) {
             Some(first) => self.reject_repeated(at, first),
             None => self.out.found[at] = RecordMatch::New,
         }
@@ -378,6 +385,9 @@ impl RecordMatcher<'_> {
         {
             return;
         }
+        if let Some(same) = self.same_spelling(at) {
+            return self.claim(at, same);
+        }
         let candidates = self.candidates(at).map(|(_, found)| found).unwrap_or_default();
         match self.unclaimed(&candidates).as_slice() {
             [] => self.out.found[at] = RecordMatch::New,
@@ -389,6 +399,27 @@ impl RecordMatcher<'_> {
             }
             several => self.ambiguous(at, several),
         }
+    }
+
+    /// The name of a migrated record where names may differ in case only; empty elsewhere.
+    fn spelling(&self, at: usize) -> String {
+        let named = matches!(self.resource, Resource::Campaigns | Resource::Channels);
+        let name = self.wanted[at].value(self.resource, "name").filter(|_| self.foreign && named);
+        name.map(|name| value_text(name).into_owned()).unwrap_or_default()
+    }
+
+    /// The only unclaimed record with exactly the name of a migrated record.
+    fn same_spelling(&mut self, at: usize) -> Option<i64> {
+        let spelling = Some(self.spelling(at)).filter(|it| !it.is_empty())?;
+        let (_, candidates) = self.candidates(at)?;
+        let (place, _) = self.resource.spec().field("name")?;
+        let same = |id: &i64| {
+            let record = self.live.get(&RecordKey::Id(*id));
+            let name = record.and_then(|record| record.values.get(place));
+            name.is_some_and(|name| value_text(name) == spelling)
+        };
+        let same: Vec<_> = self.unclaimed(&candidates).into_iter().filter(same).collect();
+        if let [one] = same[..] { Some(one) } else { None }
     }
 
     fn unclaimed(&self, candidates: &[i64]) -> Vec<i64> {

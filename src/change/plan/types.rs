@@ -26,6 +26,9 @@ pub struct AccountMemory {
     /// The new ids of records that were created again, by their old ids; in a migration, by the ids
     /// of the source account.
     pub ids: BTreeMap<(Resource, i64), i64>,
+    /// For the check whether the steps of a migration are stale: the ids in the source account of
+    /// records of this one.
+    pub migrated: BTreeMap<(Resource, i64), i64>,
 }
 
 impl AccountMemory {

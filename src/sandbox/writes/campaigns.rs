@@ -1,7 +1,7 @@
 //! Campaigns and the short links assigned to them.
 
 use super::{Answer, WriteHandler, check_cap, set};
-use crate::sandbox::behaviour::AssignAgain;
+use crate::sandbox::behaviour::{AssignAgain, NameCase};
 use crate::sandbox::fields::{RequestFields, RequestRefusal};
 use crate::sandbox::render::{Object, RenderOptions, written_campaign};
 
@@ -68,7 +68,8 @@ impl WriteHandler<'_> {
 
     /// Any number of campaigns can have an empty name.
     fn free_campaign_name(&mut self, own: Option<u64>, name: &str) -> Result<(), RequestRefusal> {
-        if !name.is_empty() && self.store.campaigns.has_name(name, own) {
+        let exact = self.behaviour.name_case == NameCase::Exact;
+        if !name.is_empty() && self.store.campaigns.has_name(name, own, exact) {
             return Err(RequestRefusal::bad("You already have a campaign with that name."));
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Channels and their items.
 
 use super::{Answer, WriteHandler, check_cap, set};
-use crate::sandbox::behaviour::{AssignAgain, ChannelUpdate};
+use crate::sandbox::behaviour::{AssignAgain, ChannelUpdate, NameCase};
 use crate::sandbox::fields::{RequestRefusal, is_hex};
 use crate::sandbox::render::{self, RenderOptions};
 use crate::sandbox::store::{Item, StoredChannel, date};
@@ -109,7 +109,8 @@ impl WriteHandler<'_> {
     }
 
     fn free_channel_name(&mut self, own: Option<u64>, name: &str) -> Result<(), RequestRefusal> {
-        if self.store.channels.has_name(name, own) {
+        let exact = self.behaviour.name_case == NameCase::Exact;
+        if self.store.channels.has_name(name, own, exact) {
             return Err(RequestRefusal::bad("You already have a channel with this name."));
         }
         Ok(())
