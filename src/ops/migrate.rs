@@ -442,12 +442,12 @@ impl PreparedReport {
             StateRef::parse(env, &run.input, Reference::Latest(0), None)?
         } else {
             // A saved plan does not name its source.
-            let accounts = env.config()?.accounts().iter();
-            let account = accounts.cloned().find(|it| {
+            let mut accounts = env.config()?.accounts().iter();
+            let account = accounts.find(|it| {
                 let found = state_ref::identity_of(it).ok().flatten();
                 found.is_some_and(|it| format!("{}#{}", it.service, it.account) == *origin)
             });
-            let account = account.ok_or_else(|| {
+            let account = account.cloned().ok_or_else(|| {
                 OpError::new(OpErrorKind::NotFound, format_args!("no account is {origin}"))
             })?;
             StateRef { account, reference: Reference::Latest(0) }

@@ -95,7 +95,7 @@ pub fn rehearse(env: &Env, request: RehearseRequest<'_>) -> Result<RehearsalRepo
     }
     if request.fresh {
         let stats = Some(StatisticsSetting::None);
-        let limits = limits.clone();
+        let limits = *limits;
         backup(env, &BackupRequest { stats, limits, ..BackupRequest::new("rehearse", account) })?;
     }
     let (mut session, (snapshot, taken)) = open()?;
