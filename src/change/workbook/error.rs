@@ -44,13 +44,13 @@ pub enum WorkbookError {
     /// A zip archive with something else.
     #[error("it is neither a CSV file nor a workbook (.xlsx, .ods)")]
     NoWorkbook,
-    /// It has more than [`MAX_UNPACKED`] bytes.
+    /// It has more than 256 MiB when it is unpacked.
     #[error("it has more than {} MiB when it is unpacked", MAX_UNPACKED >> 20)]
     TooLarge,
-    /// It has more than [`MAX_CELLS`] cells.
+    /// It has more than 16 million cells.
     #[error("it has more than {} million cells", MAX_CELLS / 1_000_000)]
     TooManyCells,
-    /// A sheet has more than [`MAX_ROWS`] rows.
+    /// A sheet has more than a million rows.
     #[error("its sheet `{0}` has more than {MAX_ROWS} rows")]
     TooManyRows(String),
     /// Another mistake.
