@@ -159,8 +159,10 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The lock file is released after the vault, so that the next holder gets both.
+        // The lock file is released after the vault, so that the next holder gets both. It is
+        // unlocked, not only closed: a child process has it open until it executes its program.
         open_files().unlock(&self.target);
+        let _ = self.file.unlock();
     }
 }
 

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use rusqlite::backup::Backup;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
-use tempfile::NamedTempFile;
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior,
+};
+use tempfile::{NamedTempFile, TempPath};
 
 use super::header::{ConnectionGuard, missing_error, register_connection};
 use super::open_files::open_files;
@@ -69,9 +71,7 @@ impl Vault {
         }
         let format = check_format(&db, path)?;
         if format == 0 {
-            db.execute_batch(INCREMENTAL_VACUUM).map_err(fail)?;
-            // Set before there is a log, so that the file alone identifies itself.
-            db.pragma_update(None, "application_id", APPLICATION_ID).map_err(fail)?;
+            identify(&db).map_err(fail)?;
         }
         enable_wal(&db).map_err(fail)?;
         db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
@@ -212,7 +212,7 @@ impl Vault {
         wal_mark::advance(&copy).map_err(fail)?;
         drop(copy);
         new.as_file().sync_all().map_err(io)?;
-        new.persist(file).map_err(|error| io(error.error))?;
+        close(new).persist(file).map_err(|error| io(error.error))?;
         Ok(())
     }
 
@@ -471,14 +471,24 @@ fn create(path: &Path) -> Result<(), VaultError> {
     wal_mark::stamp(&mut empty);
     new.write_all(&empty).map_err(refused)?;
     new.as_file().sync_all().map_err(refused)?;
-    // The file is closed before it gets its name: afterwards closing it would release SQLite's
-    // locks.
-    if new.into_temp_path().persist_noclobber(path).is_ok() || path.exists() {
+    if close(new).persist_noclobber(path).is_ok() || path.exists() {
         // Our file, or that of a process that was faster.
         return Ok(());
     }
     // Some file systems do not support that. An empty file also becomes a vault when it is opened.
     private_file(path).map(drop).map_err(refused)
+}
+
+/// Sets the application id of an empty file before there is a log, so that the file alone
+/// identifies itself. Writes nothing if another connection did so meanwhile: the vault may then
+/// have a log, and a log without a mark is foreign.
+fn identify(db: &Connection) -> rusqlite::Result<()> {
+    let tx = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
+    let id: i64 = tx.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if id == 0 {
+        tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    }
+    tx.commit()
 }
 
 /// Maximum number of attempts in [`enable_wal`].
@@ -519,6 +529,14 @@ fn unfinished_file(file: &Path) -> io::Result<NamedTempFile> {
     }
 }
 
+/// Closes an unfinished file before it gets its name: afterwards closing it would release SQLite's
+/// locks. A child process inherits the file's lock until it executes its program, so the lock is
+/// released first.
+fn close(unfinished: NamedTempFile) -> TempPath {
+    let _ = unfinished.as_file().unlock();
+    unfinished.into_temp_path()
+}
+
 /// Removes unfinished files of killed processes; a running process holds a lock on its file.
 fn remove_unfinished(folder: &Path, start: &OsStr) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
@@ -531,5 +549,40 @@ fn remove_unfinished(folder: &Path, start: &OsStr) {
         if file.try_lock().is_ok() {
             let _ = std::fs::remove_file(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Several connections can find the same empty file. When the last two close at once, both
+    /// leave the log, so each commit in it needs a mark.
+    #[test]
+    fn opening_an_empty_file_writes_nothing_without_a_mark_to_the_vault_of_another_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("main.db");
+        std::fs::write(&path, "").unwrap();
+        let late = connect(&path, READ_WRITE).unwrap();
+        assert_eq!(check_format(&late, &path).unwrap(), 0);
+        let whole = Vault::open(&path).unwrap();
+        identify(&late).unwrap();
+        let left = folder.path().join("left.db");
+        std::fs::copy(&path, &left).unwrap();
+        std::fs::copy(beside(&path, "-wal"), beside(&left, "-wal")).unwrap();
+        assert!(wal_mark::is_own_log(&left).unwrap());
+        drop((late, whole));
+    }
+
+    /// A child process has the same open file until it executes its program.
+    #[cfg(unix)]
+    #[test]
+    fn a_closed_unfinished_file_is_not_locked_by_a_child_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let new = unfinished_file(&folder.path().join("main.db")).unwrap();
+        let inherited = new.as_file().try_clone().unwrap();
+        let closed = close(new);
+        open_private(&closed).unwrap().try_lock().unwrap();
+        drop(inherited);
     }
 }
