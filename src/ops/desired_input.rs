@@ -60,6 +60,11 @@ pub struct InputOwner {
     pub identity: Option<AccountIdentity>,
 }
 
+/// Warns of values that are probably mistakes.
+pub fn warn_of_suspicious(env: &Env, suspicious: &CsvProblems) {
+    suspicious.grouped_lines().iter().for_each(|line| env.warn(Escaped(line)));
+}
+
 impl DesiredInput {
     /// Sends the remarks on the input.
     pub fn send_notes(&self, env: &Env) {
@@ -71,7 +76,7 @@ impl DesiredInput {
 
     /// Warns of values that are probably mistakes.
     pub fn warn_of_suspicious(&self, env: &Env) {
-        self.suspicious.grouped_lines().iter().for_each(|line| env.warn(Escaped(line)));
+        warn_of_suspicious(env, &self.suspicious);
     }
 
     /// Asks whether values that are probably mistakes are meant; with `accept`, only warns of them.

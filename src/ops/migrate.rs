@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::account_session::{AccountSession, SessionLimits, lock_command};
 use super::apply::{RunOptions, RunRequest, run_confirmed, warn_of_unreported};
 use super::confirm_plan::guard_or_ask;
+use super::desired_input::warn_of_suspicious;
 use super::error_sources::{apply_error, cannot_write};
 use super::input::{self, scope};
 use super::migration_flags::{MigrationFlags, RecordedFlags, RecordedMigration};
@@ -127,7 +128,7 @@ pub enum MigrateReport {
 /// a guard refuses, or the run stopped.
 pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport, OpError> {
     // Mistakes in the given files are reported before anything is locked.
-    let mut options = options(&request.flags)?;
+    let mut given = options(&request.flags)?;
     if let Some(file) = &request.report {
         require_writable(file)?;
     }
@@ -137,13 +138,15 @@ pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport,
     if request.goal == MigrateGoal::Verify
         && let Some((completed, run)) = recorded_flags(env, &session, &target, &request.flags)?
     {
-        options = self::options(&completed)?;
+        given = options(&completed)?;
         flags = (completed, Some(run));
     }
     if request.goal == MigrateGoal::Apply {
         // Checked before the source is read, which may take long.
         session.require_no_open_run()?;
     }
+    warn_of_suspicious(env, &given.suspicious);
+    let options = given.options;
     let moved = MovedAccount::read(env, &request.limits, &target, &options.which)?;
     let mapped = moved.map(&options);
     for doubt in &mapped.warnings {
@@ -288,7 +291,15 @@ fn recorded_flags(
     given.completed(env, &session.vault, &origin)
 }
 
-fn options(flags: &MigrationFlags) -> Result<MigrateOptions, OpError> {
+/// What the flags say, after their files were read.
+struct GivenOptions {
+    options: MigrateOptions,
+    /// Values of the files that are probably mistakes.
+    suspicious: CsvProblems,
+}
+
+fn options(flags: &MigrationFlags) -> Result<GivenOptions, OpError> {
+    let mut suspicious = CsvProblems::default();
     let links = match &flags.links {
         Some(file) => csv_files::pairs(&file.display().to_string(), &input::bytes(file)?)
             .map_err(|it| csv_error(&it))?,
@@ -308,11 +319,12 @@ fn options(flags: &MigrationFlags) -> Result<MigrateOptions, OpError> {
                 let message = format!("{source}: id: is missing");
                 return Err(OpError::new(OpErrorKind::Failed, message).next(NextStep::FixInput));
             }
+            suspicious = read.suspicious;
             records.into_iter().filter_map(|row| Some((row.id?, row.fields))).collect()
         }
         None => BTreeMap::new(),
     };
-    Ok(MigrateOptions {
+    let options = MigrateOptions {
         which: scope(&flags.only, &flags.skip)?,
         links,
         set: flags.set.clone(),
@@ -320,7 +332,8 @@ fn options(flags: &MigrationFlags) -> Result<MigrateOptions, OpError> {
         codes,
         link_codes: flags.link_codes,
         keep_existing: flags.keep_existing,
-    })
+    };
+    Ok(GivenOptions { options, suspicious })
 }
 
 /// Refuses, before the work begins, a report file that could not be written at the end.
@@ -454,7 +467,7 @@ impl PreparedReport {
         };
         let flags = recorded.flags.unwrap_or_default();
         let flags = flags.with(&MigrationFlags::default(), env, run.number);
-        let options = options(&flags)?;
+        let options = options(&flags)?.options;
         // The reference is not the live account, so nothing is requested.
         let moved = MovedAccount::read(env, &SessionLimits::default(), &source, &options.which)?;
         let mapped = moved.map(&options);

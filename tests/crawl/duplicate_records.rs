@@ -5,16 +5,10 @@ use serde_json::json;
 
 use crate::support::{LiveService, TestEnvironment};
 
-fn live(behaviour: &str) -> (TestEnvironment, LiveService) {
-    let service = LiveService::start(behaviour, "");
-    let environment = TestEnvironment::new().account(&service.url());
-    (environment, service)
-}
-
 #[test]
 fn an_account_with_duplicates_is_backed_up_exported_changed_and_restored() {
     for behaviour in ["twins=beside", "twins=last,max-limit=3"] {
-        let (environment, service) = live(behaviour);
+        let (environment, service) = TestEnvironment::with_service(behaviour);
         let document = environment.run(&["backup", "--json"]).succeeds().json();
         assert_eq!(document["status"], "complete");
         let problems = document["problems"].as_array().unwrap();

@@ -1,34 +1,18 @@
 //! CSV files as people write them: names of columns, forms of values, old names, suspicious values
 //! and grouped mistakes.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{CommandOutput, LiveService, TestEnvironment};
-
-fn live() -> (TestEnvironment, LiveService) {
-    let service = LiveService::start("", "");
-    let environment = TestEnvironment::new().account(&service.url());
-    (environment, service)
-}
-
-fn import(environment: &TestEnvironment, file: &str, more: &[&str]) -> CommandOutput {
-    environment.run(&[&["import", file, "--to", "main", "--yes"], more].concat())
-}
-
-fn bodies(service: &LiveService) -> Vec<Value> {
-    let service = service.sandbox();
-    let bodies = service.log().iter().filter_map(|entry| entry.body.as_deref());
-    bodies.map(|body| serde_json::from_slice(body).unwrap()).collect()
-}
+use crate::support::{CommandOutput, TestEnvironment};
 
 #[test]
 fn other_forms_of_names_and_values_are_read_with_a_remark() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write(
         "channels.csv",
         "Name;COLOR;starred\nBar;rgb(31,111,84);ja\nShop;#fa0;FALSCH\nTea;1F6F54;x\n",
     );
-    let ran = import(&environment, "channels.csv", &[]).succeeds().stdout_has("3 done");
+    let ran = environment.import("channels.csv", &[]).succeeds().stdout_has("3 done");
     ran.stderr_has("channels.csv: column `Name` is read as `name`, `COLOR` as `color`\n")
         .stderr_has("channels.csv: COLOR: 3 cells have another form, such as `rgb(31,111,84)`, read as `#1F6F54`\n")
         .stderr_has("channels.csv: starred: 3 cells have another form, such as `ja`, read as `true`\n");
@@ -38,25 +22,25 @@ fn other_forms_of_names_and_values_are_read_with_a_remark() {
         channel("Shop", "#FFAA00", false),
         channel("Tea", "#1F6F54", true),
     ];
-    assert_eq!(bodies(&service), expected);
-    import(&environment, "channels.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
+    assert_eq!(service.bodies(), expected);
+    environment.import("channels.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
 }
 
 #[test]
 fn colours_of_codes_are_converted_to_rgb() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write("qr_codes.csv", "type,data,background\nLink,https://a.example.com,#010203\n");
-    let ran = import(&environment, "qr_codes.csv", &[]).succeeds();
+    let ran = environment.import("qr_codes.csv", &[]).succeeds();
     ran.stderr_has("qr_codes.csv: type: `Link` is read as `link`\n")
         .stderr_has("qr_codes.csv: background: `#010203` is read as `rgb(1,2,3)`\n");
     let code = json!({"type": "link", "data": "https://a.example.com", "background": "rgb(1,2,3)"});
-    assert_eq!(bodies(&service), [code]);
-    import(&environment, "qr_codes.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
+    assert_eq!(service.bodies(), [code]);
+    environment.import("qr_codes.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
 }
 
 #[test]
 fn columns_are_mapped_and_ignored() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write("channels.csv", "Display name,Owner,Password\nShop,Mia,geheim\n");
     let options = ["--map", "display name=name", "--ignore-columns", "owner,password", "--yes"];
     let said = "channels.csv: column `Display name` is read as `name`\n\
@@ -70,15 +54,15 @@ fn columns_are_mapped_and_ignored() {
     environment.run(&[&diff, &options[..4]].concat()).succeeds().stderr_has(said);
     let apply = ["apply", "channels.csv", "--to", "main"];
     environment.run(&[&apply[..], &options].concat()).succeeds().stderr_has(said);
-    assert_eq!(bodies(&service), [json!({"name": "Shop"})]);
+    assert_eq!(service.bodies(), [json!({"name": "Shop"})]);
 }
 
 #[test]
 fn a_column_option_that_fits_no_column_is_a_usage_error() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write("channels.csv", "Display name\nShop\n");
     let wrong = |options: &[&str], message: &str| {
-        let ran = import(&environment, "channels.csv", options).exits_with(64).stdout_is("");
+        let ran = environment.import("channels.csv", options).exits_with(64).stdout_is("");
         ran.stderr_has(&format!("error: channels.csv: {message}\nhint: "));
     };
     let near = "no column is called `Dispaly name`; did you mean `Display name`?";
@@ -98,36 +82,36 @@ fn a_column_option_that_fits_no_column_is_a_usage_error() {
 
 #[test]
 fn records_are_renamed_by_their_old_names() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write(
         "campaigns.csv",
         "old name,name,public\nnewsletter,Monthly letter,\nPress,Newsletter,no\n,Winter,no\n",
     );
-    let ran = import(&environment, "campaigns.csv", &[]).exits_with(1);
+    let ran = environment.import("campaigns.csv", &[]).exits_with(1);
     ran.stderr_has("campaigns.csv:2: public: must not be empty");
     environment.edit("campaigns.csv", "letter,\n", "letter,yes\n");
     let plan = environment.run(&["plan", "campaigns.csv", "--to", "main", "--json"]).succeeds();
     assert_eq!(plan.json()["steps"].as_array().unwrap().len(), 3);
-    import(&environment, "campaigns.csv", &[]).succeeds().stdout_has("3 done");
+    environment.import("campaigns.csv", &[]).succeeds().stdout_has("3 done");
     let name = |id| service.sandbox().store().campaigns.get(id).unwrap().name.clone();
     assert_eq!((name(3), name(8)), ("Monthly letter".to_owned(), "Newsletter".to_owned()));
     assert_eq!(service.sandbox().store().campaigns.len(), 9);
-    let ran = import(&environment, "campaigns.csv", &[]).exits_with(1);
+    let ran = environment.import("campaigns.csv", &[]).exits_with(1);
     ran.stderr_has("campaigns.csv:3: campaigns Press: the account has no campaign of this name");
 }
 
 #[test]
 fn rows_whose_records_are_renamed_already_change_nothing() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write("campaigns.csv", "old name,name,slug,public\nPress,Media,media,yes\n");
-    import(&environment, "campaigns.csv", &[]).succeeds().stdout_has("1 done");
-    import(&environment, "campaigns.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
+    environment.import("campaigns.csv", &[]).succeeds().stdout_has("1 done");
+    environment.import("campaigns.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
     environment.run(&["backup", "-q"]).succeeds();
     let diff = environment.run(&["diff", "main", "campaigns.csv"]).succeeds();
     diff.stdout_has("0 added, 0 changed, 0 removed");
     // A row that would change a record needs its old name.
     environment.edit("campaigns.csv", ",yes", ",no");
-    let ran = import(&environment, "campaigns.csv", &[]).exits_with(1);
+    let ran = environment.import("campaigns.csv", &[]).exits_with(1);
     ran.stderr_has("campaigns.csv:2: campaigns Press: the account has no campaign of this name\n");
     let ran = environment.run(&["diff", "main", "campaigns.csv"]).exits_with(1);
     ran.stderr_has("campaigns.csv:2: campaigns Press: the account has no campaign of this name\n");
@@ -136,10 +120,10 @@ fn rows_whose_records_are_renamed_already_change_nothing() {
 
 #[test]
 fn the_column_with_old_names_can_be_named() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write("channels.csv", "Title,name\nLetters,Mail\nGhost,Spook\n");
     let options = ["--match-on", "title"];
-    let ran = import(&environment, "channels.csv", &options).exits_with(1);
+    let ran = environment.import("channels.csv", &options).exits_with(1);
     let message = "channels.csv:3: channels Ghost: the account has no channel of this name\n";
     ran.stderr_has(message);
     environment.run(&["backup", "-q"]).succeeds();
@@ -149,38 +133,38 @@ fn the_column_with_old_names_can_be_named() {
     let ran = environment.run(&[&diff[..], &options].concat()).succeeds();
     ran.stdout_has("name: \"Letters\" -> \"Mail\"\n");
     assert_eq!(service.writes().len(), 0);
-    import(&environment, "channels.csv", &options).succeeds().stdout_has("1 update");
+    environment.import("channels.csv", &options).succeeds().stdout_has("1 update");
 }
 
 #[test]
 fn rejected_rows_keep_their_old_names() {
-    let (environment, _service) = live();
+    let (environment, _service) = TestEnvironment::with_service("");
     environment.write("campaigns.csv", "old_name,name\nAuthor Evenings,Newsletter\nPress,Media\n");
-    import(&environment, "campaigns.csv", &[]).exits_with(3);
+    environment.import("campaigns.csv", &[]).exits_with(3);
     let text = environment.text("campaigns.rejected.csv");
     assert!(text.starts_with("old_name,name,problem\nAuthor Evenings,Newsletter,"), "{text}");
 }
 
 #[test]
 fn cells_that_the_api_cannot_set_are_told_for_rows_without_an_id() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write(
         "qr_codes.csv",
         "type,data,name,date\ntext,one,First,10.07.2025 15:05\ntext,two,Second,\n",
     );
-    let ran = import(&environment, "qr_codes.csv", &[]).succeeds().stdout_has("2 done");
+    let ran = environment.import("qr_codes.csv", &[]).succeeds().stdout_has("2 done");
     ran.stderr_has("warning: qr_codes.csv: name: 2 cells are left out, because the API cannot set them (rows 2, 3)\n")
         .stderr_has("warning: qr_codes.csv:2: date: left out, because the API cannot set the `date` of a QR code\n");
     assert_eq!(service.writes().len(), 2);
     environment
         .write("campaigns.csv", "name,rotator,slug\nWinter,https://x.example/r/winter,winter\n");
-    let ran = import(&environment, "campaigns.csv", &[]).succeeds();
+    let ran = environment.import("campaigns.csv", &[]).succeeds();
     assert!(!ran.stderr().contains("left out"), "{}", ran.stderr());
 }
 
 #[test]
 fn cells_that_the_api_cannot_set_are_told_for_counters_and_items() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
     let text = environment.text("sheets/qr_codes.csv");
@@ -195,15 +179,15 @@ fn cells_that_the_api_cannot_set_are_told_for_counters_and_items() {
          of a QR code\n",
     );
     environment.write("channel_items.csv", "channel,type,id,title\nletters,links,7,x\n");
-    import(&environment, "channel_items.csv", &[]).succeeds();
-    let ran = import(&environment, "channel_items.csv", &[]).succeeds();
+    environment.import("channel_items.csv", &[]).succeeds();
+    let ran = environment.import("channel_items.csv", &[]).succeeds();
     ran.stdout_is("Nothing to do.\n").stderr_has("channel_items.csv:2: title: left out, because");
     assert_eq!(service.writes().len(), 1);
 }
 
 #[test]
 fn a_reformatted_date_is_no_change() {
-    let (environment, _service) = live();
+    let (environment, _service) = TestEnvironment::with_service("");
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["export", "main", "--to", "sheets", "--only", "pixels", "-q"]).succeeds();
     let text = environment.text("sheets/pixels.csv");
@@ -219,12 +203,12 @@ fn a_reformatted_date_is_no_change() {
     environment.run(&["diff", "main", "sheets"]).succeeds().stdout_has("0 changed");
     let without_id: Vec<_> = with_id.lines().map(|line| line.split_once(',').unwrap().1).collect();
     environment.write("pixels.csv", &without_id.join("\n"));
-    let ran = import(&environment, "pixels.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
+    let ran = environment.import("pixels.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
     assert!(!ran.stderr().contains("left out"), "{}", ran.stderr());
     environment.edit("sheets/pixels.csv", &local, "11.07.1999");
     apply(&["--yes"]).exits_with(3).stdout_has("the API cannot change the `date` of a pixel");
     environment.edit("pixels.csv", &local, "11.07.1999");
-    import(&environment, "pixels.csv", &[]).succeeds().stderr_has("pixels.csv:2: date: left out");
+    environment.import("pixels.csv", &[]).succeeds().stderr_has("pixels.csv:2: date: left out");
 }
 
 const SUSPICIOUS: &str = "type,name,tag\nbing,Pinterest ,a\nbing,b,\"1,23457E+14\"\nfoo,c,d\n";
@@ -239,9 +223,9 @@ const FOUND: [&str; 3] = [
 
 #[test]
 fn suspicious_values_stop_an_import_without_a_terminal() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write("pixels.csv", SUSPICIOUS);
-    let ran = import(&environment, "pixels.csv", &[]).exits_with(64).stdout_is("");
+    let ran = environment.import("pixels.csv", &[]).exits_with(64).stdout_is("");
     ran.stderr_is(&format!(
         "error: cannot ask \"Use these 3 suspicious values as they are?\" without a terminal; \
          nothing was written\n  {}\n  {}\n  {}\n\
@@ -249,20 +233,20 @@ fn suspicious_values_stop_an_import_without_a_terminal() {
         FOUND[0], FOUND[1], FOUND[2]
     ));
     assert_eq!(service.request_count(), 0);
-    let document = import(&environment, "pixels.csv", &["--json"]).exits_with(64).json();
+    let document = environment.import("pixels.csv", &["--json"]).exits_with(64).json();
     assert_eq!(document["error"]["details"], json!(FOUND));
-    import(&environment, "pixels.csv", &["--accept-suspicious"]).succeeds().stdout_has("3 done");
+    environment.import("pixels.csv", &["--accept-suspicious"]).succeeds().stdout_has("3 done");
 }
 
 #[test]
 fn a_plan_and_a_dry_run_only_warn_of_suspicious_values() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write("pixels.csv", SUSPICIOUS);
     let warned = |ran: CommandOutput| {
         FOUND.iter().fold(ran, |ran, line| ran.stderr_has(&format!("warning: {line}\n")));
     };
     warned(environment.run(&["plan", "pixels.csv", "--to", "main"]).succeeds());
-    warned(import(&environment, "pixels.csv", &["-n"]).succeeds());
+    warned(environment.import("pixels.csv", &["-n"]).succeeds());
     environment.run(&["backup", "-q"]).succeeds();
     warned(environment.run(&["diff", "main", "pixels.csv"]).succeeds());
     assert_eq!(service.writes().len(), 0);
@@ -270,7 +254,7 @@ fn a_plan_and_a_dry_run_only_warn_of_suspicious_values() {
 
 #[test]
 fn suspicious_values_are_asked_about_on_a_terminal() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write("qr_codes.csv", "type,data\nlink,www.example.com\nlink,menu\n");
     let command = ["import", "qr_codes.csv", "--to", "main", "--yes"];
     let question = "Use these 2 suspicious values as they are? [y/N] ";
@@ -290,19 +274,19 @@ fn suspicious_values_are_asked_about_on_a_terminal() {
 
 #[test]
 fn a_domain_without_a_scheme_is_a_mistake_before_any_request() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write("domains.csv", "domain\ngo.example.com\n");
-    let ran = import(&environment, "domains.csv", &[]).exits_with(1);
+    let ran = environment.import("domains.csv", &[]).exits_with(1);
     ran.stderr_has("domains.csv:2: domain: `go.example.com` has no http:// or https:// in front\n");
     assert_eq!(service.request_count(), 0);
 }
 
 #[test]
 fn mistakes_are_grouped_and_shown_one_by_one_with_verbose() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     let rows: String = (0..42).map(|nth| format!("C{nth},red{nth},maybe\n")).collect();
     environment.write("channels.csv", &format!("name,color,starred\n{rows}"));
-    let ran = import(&environment, "channels.csv", &[]).exits_with(1);
+    let ran = environment.import("channels.csv", &[]).exits_with(1);
     ran.stderr_is(
         "error: channels.csv has 84 mistakes\n  \
          channels.csv: color: 42 cells are not a colour; write #RRGGBB (rows 2, 3, 4, 5, 6, …)\n  \
@@ -310,20 +294,20 @@ fn mistakes_are_grouped_and_shown_one_by_one_with_verbose() {
          (-v shows each of them)\n\
          hint: fix the file and run the command again; nothing was written\n",
     );
-    let ran = import(&environment, "channels.csv", &["-v"]).exits_with(1);
+    let ran = environment.import("channels.csv", &["-v"]).exits_with(1);
     ran.stderr_has("  channels.csv:43: color: `red41` is not a colour; write #RRGGBB\n");
-    let document = import(&environment, "channels.csv", &["--json"]).exits_with(1).json();
+    let document = environment.import("channels.csv", &["--json"]).exits_with(1).json();
     assert_eq!(document["error"]["details"].as_array().unwrap().len(), 84);
     assert_eq!(service.request_count(), 0);
 }
 
 #[test]
 fn rows_with_mistakes_are_written_to_an_annotated_copy() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     let text = "name;description;color;problem\nA;\"x\ny\";red;old\nB;;#000000;\n;z;blue;\n";
     environment.write("channels.csv", text);
     let annotate = ["--annotate", "mistakes.csv"];
-    let ran = import(&environment, "channels.csv", &annotate).exits_with(1);
+    let ran = environment.import("channels.csv", &annotate).exits_with(1);
     ran.stderr_has("hint: mistakes.csv has the rows with mistakes and the reasons; fix them in the input file and run the command again; nothing was written to the account\n");
     assert_eq!(
         environment.text("mistakes.csv"),
@@ -340,7 +324,7 @@ fn rows_with_mistakes_are_written_to_an_annotated_copy() {
             std::fs::metadata(environment.path("mistakes.csv")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
-    let ran = import(&environment, "channels.csv", &["--annotate", "./channels.csv"]);
+    let ran = environment.import("channels.csv", &["--annotate", "./channels.csv"]);
     ran.exits_with(64).stderr_has("error: cannot write to ./channels.csv: it is an input file\n");
     assert_eq!(environment.text("channels.csv"), text);
     environment.write("campaigns.csv", "name\nA\n");
@@ -352,14 +336,14 @@ fn rows_with_mistakes_are_written_to_an_annotated_copy() {
 
 #[test]
 fn hostile_cells_are_escaped_and_cut() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     let long = "x".repeat(1 << 20);
     environment.write("channels.csv", &format!("N\u{1b}[2Jame,color\nA,\u{1b}]0;{long}\nB,=1+1\n"));
-    let ran = import(&environment, "channels.csv", &[]).exits_with(1);
+    let ran = environment.import("channels.csv", &[]).exits_with(1);
     assert!(!ran.stderr().contains('\u{1b}') && ran.stderr().len() < 1000, "{}", ran.stderr());
     environment
         .write("channels.csv", &format!("name,starred\n\" A\nwarning: x\u{1b}{long}\",ja\n"));
-    let ran = import(&environment, "channels.csv", &[]).exits_with(64);
+    let ran = environment.import("channels.csv", &[]).exits_with(64);
     assert!(!ran.stderr().contains('\u{1b}') && ran.stderr().len() < 1000, "{}", ran.stderr());
     assert!(!ran.stderr().contains("\nwarning: x"), "{}", ran.stderr());
     assert_eq!(service.request_count(), 0);
@@ -368,6 +352,6 @@ fn hostile_cells_are_escaped_and_cut() {
     assert!(!ran.stderr().contains("\nwarning: x"), "{}", ran.stderr());
     // A long name in the header is no candidate for a similar name.
     environment.write("channels.csv", &format!("name,{long}\nA,b\n"));
-    let ran = import(&environment, "channels.csv", &["--ignore-columns", "Owner"]).exits_with(64);
+    let ran = environment.import("channels.csv", &["--ignore-columns", "Owner"]).exits_with(64);
     ran.stderr_has("error: channels.csv: no column is called `Owner`\n");
 }

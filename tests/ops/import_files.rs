@@ -1,12 +1,6 @@
 //! `import` of files in other encodings, of folders and of several files.
 
-use crate::support::{LiveService, TestEnvironment};
-
-fn live() -> (TestEnvironment, LiveService) {
-    let service = LiveService::start("", "");
-    let environment = TestEnvironment::new().account(&service.url());
-    (environment, service)
-}
+use crate::support::TestEnvironment;
 
 fn write(environment: &TestEnvironment, name: &str, bytes: &[u8]) {
     let path = environment.path(name);
@@ -18,7 +12,7 @@ const GUESSED: &str = "channels.csv: read as Windows-1252; --encoding names anot
 
 #[test]
 fn a_file_of_a_western_spreadsheet_is_read_and_named() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     write(&environment, "channels.csv", b"name;color\r\nB\xE4ren \x80;#aabbcc\r\n");
     let import = ["import", "channels.csv", "--to", "main", "--yes"];
     environment.run(&import).succeeds().stderr_has(GUESSED);
@@ -39,7 +33,7 @@ fn a_file_of_a_western_spreadsheet_is_read_and_named() {
 
 #[test]
 fn a_wrong_encoding_is_one_mistake_and_nothing_is_sent() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     let import = ["import", "channels.csv", "--to", "main", "--yes"];
     write(&environment, "channels.csv", b"name\nB\xC3\xA4r\nB\xE4r\nB\xE4r\n");
     environment.run(&import).exits_with(1).stderr_is(
@@ -67,7 +61,7 @@ fn a_wrong_encoding_is_one_mistake_and_nothing_is_sent() {
 
 #[test]
 fn rejected_rows_of_another_encoding_are_written_as_utf_8() {
-    let (environment, _service) = live();
+    let (environment, _service) = TestEnvironment::with_service("");
     write(&environment, "campaigns.csv", b"id;name;public\n2;Newsletter;yes\n99;B\xE4r;no\n");
     environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).exits_with(3);
     let text = environment.text("campaigns.rejected.csv");
@@ -77,7 +71,7 @@ fn rejected_rows_of_another_encoding_are_written_as_utf_8() {
 
 #[test]
 fn new_channels_and_their_items_are_one_plan_and_one_undo() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.run(&["backup", "-q"]).succeeds();
     write(&environment, "spring/channels.csv", b"name,color\nWindow,#aabbcc\nDoor,#aabbcc\n");
     let items = b"channel,type,id\nWindow,qr,1\nDoor,links,2\n";
@@ -105,7 +99,7 @@ fn new_channels_and_their_items_are_one_plan_and_one_undo() {
 
 #[test]
 fn the_same_record_in_two_files_is_reported_with_both_places() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     write(&environment, "new/channels.csv", b"id,name\n,Window\n1,One\n");
     write(&environment, "new/channels.more.csv", b"id,name\n,WINDOW\n1,Two\n");
     environment.run(&["import", "new", "--to", "main", "--yes"]).exits_with(1).stderr_has(
@@ -117,7 +111,7 @@ fn the_same_record_in_two_files_is_reported_with_both_places() {
 
 #[test]
 fn files_beside_an_export_are_further_rows() {
-    let (environment, _service) = live();
+    let (environment, _service) = TestEnvironment::with_service("");
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
     write(&environment, "sheets/channels.new.csv", b"name,color\nWindow,#aabbcc\n");

@@ -6,22 +6,12 @@ use std::path::Path;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::support::{CommandOutput, LiveService, TestEnvironment};
-
-fn live() -> (TestEnvironment, LiveService) {
-    let service = LiveService::start("", "");
-    let environment = TestEnvironment::new().account(&service.url());
-    (environment, service)
-}
+use crate::support::{LiveService, TestEnvironment};
 
 fn fixture(environment: &TestEnvironment, name: &str, to: &str) {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
     std::fs::create_dir_all(environment.path(to).parent().unwrap()).unwrap();
     std::fs::copy(from, environment.path(to)).unwrap();
-}
-
-fn import(environment: &TestEnvironment, file: &str, more: &[&str]) -> CommandOutput {
-    environment.run(&[&["import", file, "--to", "main", "--yes"], more].concat())
 }
 
 /// The channels that the fixtures describe: name, description, colour and star.
@@ -41,26 +31,26 @@ fn assert_channels(service: &LiveService) {
 #[test]
 fn the_sheets_of_a_workbook_are_one_plan() {
     for file in ["spring.xlsx", "spring.ods"] {
-        let (environment, service) = live();
+        let (environment, service) = TestEnvironment::with_service("");
         fixture(&environment, file, file);
-        let ran = import(&environment, file, &[]).succeeds();
+        let ran = environment.import(file, &[]).succeeds();
         ran.stderr_has(&format!("{file}: ignored sheet `Notes`\n"))
             .stdout_has("run 1 of main: 3 done, 3 verified");
         assert_channels(&service);
-        import(&environment, file, &[]).succeeds().stdout_is("Nothing to do.\n");
+        environment.import(file, &[]).succeeds().stdout_is("Nothing to do.\n");
         // The content of a file counts, not its name.
         fixture(&environment, file, "spring/book.csv.xlsx");
-        import(&environment, "spring", &[]).succeeds().stdout_is("Nothing to do.\n");
-        import(&environment, file, &["--only", "channels"]).succeeds();
+        environment.import("spring", &[]).succeeds().stdout_is("Nothing to do.\n");
+        environment.import(file, &["--only", "channels"]).succeeds();
     }
 }
 
 #[test]
 fn csv_files_of_a_spreadsheet_are_read_in_each_encoding() {
     for name in ["channels.utf-8", "channels.utf-16", "channels.windows-1252"] {
-        let (environment, service) = live();
+        let (environment, service) = TestEnvironment::with_service("");
         fixture(&environment, name, "channels.csv");
-        let ran = import(&environment, "channels.csv", &[]).succeeds();
+        let ran = environment.import("channels.csv", &[]).succeeds();
         ran.stdout_has("run 1 of main: 2 done, 2 verified");
         assert_channels(&service);
     }
@@ -69,13 +59,13 @@ fn csv_files_of_a_spreadsheet_are_read_in_each_encoding() {
 #[test]
 fn mistakes_in_a_workbook_have_the_place_that_the_spreadsheet_shows() {
     for file in ["mistakes.xlsx", "mistakes.ods"] {
-        let (environment, service) = live();
+        let (environment, service) = TestEnvironment::with_service("");
         fixture(&environment, file, file);
-        import(&environment, file, &[]).exits_with(1).stderr_is(&format!(
+        environment.import(file, &[]).exits_with(1).stderr_is(&format!(
             "error: {file} has a mistake\n  {file}#Channels:6: color: the formula of this cell has an \
              error as its result\nhint: fix the file and run the command again; nothing was written\n"
         ));
-        let ran = import(&environment, file, &["--resource", "pixels"]).exits_with(64);
+        let ran = environment.import(file, &["--resource", "pixels"]).exits_with(64);
         ran.stderr_has(&format!("error: cannot read {file}: no sheet in it is named `pixels`\n"));
         assert_eq!(service.request_count(), 0);
     }
@@ -83,7 +73,7 @@ fn mistakes_in_a_workbook_have_the_place_that_the_spreadsheet_shows() {
 
 #[test]
 fn a_workbook_that_cannot_be_read_says_what_to_do() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     let hint =
         "hint: save it as .xlsx or .ods without a password, or as CSV; nothing was written\n";
     let encrypted: Vec<_> = "EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -95,7 +85,7 @@ fn a_workbook_that_cannot_be_read_says_what_to_do() {
     ] {
         for name in ["channels.xlsx", "channels.csv"] {
             std::fs::write(environment.path(name), &bytes).unwrap();
-            let ran = import(&environment, name, &[]).exits_with(1);
+            let ran = environment.import(name, &[]).exits_with(1);
             ran.stderr_has(&format!("error: cannot read {name}: {why}")).stderr_has(hint);
         }
     }
@@ -124,10 +114,10 @@ fn workbook(begin: &str, mebibytes: usize) -> Vec<u8> {
 
 #[test]
 fn hostile_workbooks_are_one_error_and_nothing_is_sent() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     let import_one = |bytes: &[u8]| {
         std::fs::write(environment.path("a.xlsx"), bytes).unwrap();
-        import(&environment, "a.xlsx", &[])
+        environment.import("a.xlsx", &[])
     };
     import_one(&workbook("<worksheet><sheetData>", 257)).exits_with(1).stderr_is(
         "error: cannot read a.xlsx: it has more than 256 MiB when it is unpacked\n\
@@ -150,7 +140,7 @@ fn hostile_workbooks_are_one_error_and_nothing_is_sent() {
 
 #[test]
 fn an_export_as_a_workbook_reads_back_as_unedited() {
-    let (environment, _service) = live();
+    let (environment, _service) = TestEnvironment::with_service("");
     environment.run(&["backup", "-q"]).succeeds();
     environment
         .run(&["export", "main", "--to", "sheets", "--format", "xlsx"])
@@ -174,7 +164,7 @@ fn an_export_as_a_workbook_reads_back_as_unedited() {
 
 #[test]
 fn csv_files_for_excel_read_back_as_unedited() {
-    let (environment, _service) = live();
+    let (environment, _service) = TestEnvironment::with_service("");
     environment.run(&["backup", "-q"]).succeeds();
     for (dialect, header) in [("excel", "\u{feff}id;name;"), ("excel-comma", "\u{feff}id,name,")] {
         environment.run(&["export", "main", "--to", "sheets", "--dialect", dialect]).succeeds();
@@ -191,7 +181,7 @@ fn csv_files_for_excel_read_back_as_unedited() {
 
 #[test]
 fn rejected_rows_of_a_sheet_are_a_csv_file_named_after_its_resource() {
-    let (environment, service) = live();
+    let (environment, service) = TestEnvironment::with_service("");
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["export", "main", "--to", "sheets", "--format", "xlsx", "-q"]).succeeds();
     std::fs::rename(environment.path("sheets/export.xlsx"), environment.path("old.xlsx")).unwrap();
@@ -199,12 +189,12 @@ fn rejected_rows_of_a_sheet_are_a_csv_file_named_after_its_resource() {
     service
         .sandbox()
         .mutate(|store| store.pixels.get_mut(1).unwrap().tag = "GTM-OTHER1".to_owned());
-    let ran = import(&environment, "old.xlsx", &["--only", "pixels"]).exits_with(3);
+    let ran = environment.import("old.xlsx", &["--only", "pixels"]).exits_with(3);
     ran.stderr_has(
         "1 row rejected and written to pixels.old.rejected.csv; fix and apply that file\n",
     );
     let text = environment.text("pixels.old.rejected.csv");
     assert!(text.starts_with("\u{feff}id,type,name,tag,date,problem\n1,gtmpixel,"), "{text}");
-    let again = import(&environment, "pixels.old.rejected.csv", &[]).exits_with(3);
+    let again = environment.import("pixels.old.rejected.csv", &[]).exits_with(3);
     again.stdout_has("pixels.old.rejected.csv:2: ");
 }

@@ -317,6 +317,16 @@ fn contradictory_options_are_refused_before_anything_is_read() {
 }
 
 #[test]
+fn suspicious_contents_of_qr_codes_are_a_warning() {
+    let (old, new) = services();
+    let environment = environment(&old, &new);
+    let environment = environment.file("codes.csv", "id,type,data\n1,link,example.com\n");
+    let ran = environment.run(&["migrate", "old", "new", "--qr-data", "codes.csv", "-n"]);
+    let warning = "warning: codes.csv:2: data: `example.com` is a web address without http://";
+    assert_eq!(ran.stderr().matches(warning).count(), 1, "{}", ran.stderr());
+}
+
+#[test]
 fn an_account_under_two_names_is_not_moved_to_itself() {
     let (old, _) = services();
     let environment = environment(&old, &old);

@@ -2,23 +2,13 @@
 
 use serde_json::json;
 
-use crate::support::{CommandOutput, LiveService, TestEnvironment};
-
-fn live(behaviour: &str) -> (TestEnvironment, LiveService) {
-    let service = LiveService::start(behaviour, "");
-    let environment = TestEnvironment::new().account(&service.url());
-    (environment, service)
-}
-
-fn import(environment: &TestEnvironment, file: &str, more: &[&str]) -> CommandOutput {
-    environment.run(&[&["import", file, "--to", "main", "--yes"], more].concat())
-}
+use crate::support::TestEnvironment;
 
 #[test]
 fn new_records_are_created_in_the_order_of_the_file() {
-    let (environment, service) = live("");
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write("channels.csv", "name\nChan 2\nChan 10\nAlpha\nChan 1\n");
-    import(&environment, "channels.csv", &[]).succeeds();
+    environment.import("channels.csv", &[]).succeeds();
     let service = service.sandbox();
     let bodies = service.log().iter().filter_map(|entry| entry.body.as_deref());
     let names = bodies.map(|body| serde_json::from_slice::<serde_json::Value>(body).unwrap());
@@ -28,12 +18,12 @@ fn new_records_are_created_in_the_order_of_the_file() {
 
 #[test]
 fn the_results_name_the_outcome_the_id_and_the_address_of_each_row() {
-    let (environment, service) = live("");
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write(
         "campaigns.csv",
         "id,name,public,slug\n2,Newsletter,yes,\n,Winter,no,winter\n,PRESS,yes,\n5,Book Club,no,\n",
     );
-    import(&environment, "campaigns.csv", &["--results", "results.csv"]).exits_with(3);
+    environment.import("campaigns.csv", &["--results", "results.csv"]).exits_with(3);
     let rotator = |slug: &str| service.sandbox().store().rotator_url(slug);
     let message = "You already have a campaign with that name.";
     let lines = [
@@ -57,11 +47,12 @@ fn the_results_name_the_outcome_the_id_and_the_address_of_each_row() {
 
 #[test]
 fn the_results_of_qr_codes_have_their_short_addresses_and_unchanged_rows_their_ids() {
-    let (environment, service) = live("");
+    let (environment, service) = TestEnvironment::with_service("");
     environment.write("qr_codes.csv", "type,data\nlink,https://example.com/a\ntext,Hall 3\n");
     let address = |id: u64| service.sandbox().store().qr_codes.get(id).unwrap().link.clone();
     for (action, outcome) in [("create", "done"), ("", "unchanged")] {
-        import(&environment, "qr_codes.csv", &["--results", "results.csv"])
+        environment
+            .import("qr_codes.csv", &["--results", "results.csv"])
             .succeeds()
             .stderr_has("the outcome of 2 rows was written to results.csv");
         let text = std::fs::read_to_string(environment.path("results.csv")).unwrap();
@@ -78,16 +69,16 @@ fn the_results_of_qr_codes_have_their_short_addresses_and_unchanged_rows_their_i
 
 #[test]
 fn results_that_cannot_be_written_are_a_warning() {
-    let (environment, _service) = live("");
+    let (environment, _service) = TestEnvironment::with_service("");
     environment.write("channels.csv", "name\nNew\n");
-    let ran = import(&environment, "channels.csv", &["--results", "missing/results.csv"]);
+    let ran = environment.import("channels.csv", &["--results", "missing/results.csv"]);
     ran.succeeds().stderr_has("cannot write the results to missing/results.csv");
 }
 
 #[test]
 fn a_plan_that_is_not_executed_writes_no_results() {
-    let (environment, _service) = live("");
+    let (environment, _service) = TestEnvironment::with_service("");
     environment.write("channels.csv", "name\nNew\n");
-    import(&environment, "channels.csv", &["-n", "--results", "results.csv"]).succeeds();
+    environment.import("channels.csv", &["-n", "--results", "results.csv"]).succeeds();
     assert!(!environment.path("results.csv").exists());
 }

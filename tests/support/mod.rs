@@ -83,6 +83,18 @@ impl TestEnvironment {
         drops
     }
 
+    /// An environment with the account `main`, and its service.
+    pub fn with_service(behaviour: &str) -> (Self, LiveService) {
+        let service = LiveService::start(behaviour, "");
+        let environment = Self::new().account(&service.url());
+        (environment, service)
+    }
+
+    /// Imports a file without a question.
+    pub fn import(&self, file: &str, more: &[&str]) -> CommandOutput {
+        self.run(&[&["import", file, "--to", "main", "--yes"], more].concat())
+    }
+
     /// Configures the account `main` at `url`, with its key in an environment variable.
     pub fn account(self, url: &str) -> Self {
         self.account_with(url, "")

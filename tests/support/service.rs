@@ -70,6 +70,13 @@ impl LiveService {
         writes.map(|entry| format!("{} {}", entry.method, entry.path)).collect()
     }
 
+    /// The bodies of all requests that had one.
+    pub fn bodies(&self) -> Vec<serde_json::Value> {
+        let sandbox = self.sandbox();
+        let bodies = sandbox.log().iter().filter_map(|entry| entry.body.as_deref());
+        bodies.map(|body| serde_json::from_slice(body).unwrap()).collect()
+    }
+
     /// The requests since the last call.
     pub fn new_requests(&self) -> Vec<String> {
         let requests = self.requests();

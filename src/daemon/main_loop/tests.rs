@@ -150,9 +150,10 @@ impl Running {
     }
 
     fn stopped(mut self) -> Arc<FakeWorker> {
-        self.gate = None;
+        // First, so that no account is backed up again when the gate opens.
         self.interrupt.raise();
         self.daemon.waker.wake();
+        self.gate = None;
         self.ended()
     }
 }
