@@ -123,6 +123,7 @@ impl FileReader<'_> {
 
     /// Keeps records that the input lacks: a filter left them out of the export.
     fn keep_others(&mut self) {
+        self.whole.clear();
         for wanted in self.read.desired.resources.values_mut() {
             wanted.is_complete = false;
         }
@@ -335,7 +336,7 @@ impl FileReader<'_> {
             let untouched = file.is_untouched(&bytes);
             match file.content {
                 ExportContent::Csv(kind) => {
-                    if kind != CsvKind::CampaignLinks && !manifest.is_filtered {
+                    if kind != CsvKind::CampaignLinks {
                         self.whole.insert(kind.resource());
                     }
                     self.csv_file(&path, kind, bytes, untouched);

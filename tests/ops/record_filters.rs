@@ -89,7 +89,7 @@ fn items_go_with_their_channel_and_links_with_their_campaign() {
 #[test]
 fn an_export_with_a_filter_says_so_and_deletes_nothing() {
     let (environment, service) = backed_up();
-    for (format, folder) in [("csv", "sheets"), ("json", "json")] {
+    for (format, folder) in [("csv", "sheets"), ("json", "json"), ("xlsx", "book")] {
         let export = ["export", "main", "--to", folder, "--format", format];
         let filter = ["--where", "campaigns.name~Sale$", "--only", "campaigns"];
         let all = [&export[..], &filter].concat();
@@ -98,6 +98,11 @@ fn an_export_with_a_filter_says_so_and_deletes_nothing() {
         let manifest = environment.run(&[&all[..], &["--json"]].concat()).succeeds().json();
         assert_eq!(manifest["filter"], serde_json::json!(["campaigns.name~Sale$"]));
         let plan = ["plan", folder, "--to", "main", "--delete", "--max-delete", "100%"];
+        environment.run(&plan).succeeds().stdout_has("Nothing to do");
+        // The same for files that were edited: they no longer have the hashes of the manifest.
+        let name = format!("{folder}/manifest.json");
+        let manifest = environment.text(&name).replace("\"blake3\": \"", "\"blake3\": \"edited");
+        environment.write(&name, &manifest);
         environment.run(&plan).succeeds().stdout_has("Nothing to do");
     }
     let file = ["plan", "json/export.json", "--to", "main", "--delete", "--max-delete", "100%"];
