@@ -139,6 +139,40 @@ fn hostile_workbooks_are_one_error_and_nothing_is_sent() {
 }
 
 #[test]
+fn cells_that_do_not_show_their_value_are_mistakes_or_suspicious() {
+    let (environment, service) = TestEnvironment::with_service("");
+    let import_one = |cells: [&str; 2]| {
+        let [one, other] = cells;
+        let sheet = format!(
+            r#"<worksheet><sheetData><row><c t="str"><v>name</v></c><c t="str"><v>description</v></c></row>
+            <row><c t="str"><v>One</v></c>{one}</row><row><c t="str"><v>Two</v></c>{other}</row></sheetData></worksheet>"#
+        );
+        std::fs::write(environment.path("a.xlsx"), workbook(&sheet, 0)).unwrap();
+        environment.import("a.xlsx", &[])
+    };
+    let formula = "<c><f>A2</f></c>";
+    import_one([formula; 2]).exits_with(1).stderr_has(
+        "  a.xlsx#channels: description: 2 cells have a formula without a result; open the file in a \
+         spreadsheet and save it (rows 2, 3)\n",
+    );
+    import_one([r#"<c t="e"><v>#REF!</v></c>"#; 2]).exits_with(1).stderr_has(
+        "  a.xlsx#channels: description: 2 cells have a formula with an error as its result (rows 2, 3)\n",
+    );
+    import_one(["<c><v>1234567890123450</v></c>"; 2]).exits_with(1).stderr_has(
+        "  a.xlsx#channels: description: 2 cells are numbers with more digits than a spreadsheet stores; \
+         format them as text and type them again (rows 2, 3)\n",
+    );
+    import_one(["", r#"<c t="inlineStr"><is><t>a_x0000_b</t></is></c>"#])
+        .exits_with(1)
+        .stderr_has("  a.xlsx#channels:3: the row has a NUL character\n");
+    import_one(["", r#"<c t="d"><v>2026-03-05</v></c>"#]).exits_with(64).stderr_has(
+        "  a.xlsx#channels:3: description: `2026-03-05 00:00:00` is a date, a time or a percentage, which \
+         the sheet shows in another form\n",
+    );
+    assert_eq!(service.request_count(), 0);
+}
+
+#[test]
 fn an_export_as_a_workbook_reads_back_as_unedited() {
     let (environment, _service) = TestEnvironment::with_service("");
     environment.run(&["backup", "-q"]).succeeds();

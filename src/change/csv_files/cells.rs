@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use crate::change::csv_files::CsvProblemKind;
+
 /// A mistake in a cell that hides its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CellFault {
@@ -14,6 +16,8 @@ pub(crate) enum CellFault {
     Error,
     /// A workbook does not store all digits of the number.
     Inexact,
+    /// A workbook has no result of the formula.
+    NotComputed,
 }
 
 impl CellFault {
@@ -29,6 +33,19 @@ impl CellFault {
                 "a spreadsheet does not store all digits of this number; format the cell as text \
                  and type the number again"
             }
+            Self::NotComputed => {
+                "the file has no result of this cell's formula; open it in a spreadsheet and save it"
+            }
+        }
+    }
+
+    /// The kind of this mistake.
+    pub const fn kind(self) -> CsvProblemKind {
+        match self {
+            Self::Unclosed | Self::Trailing => CsvProblemKind::Quoting,
+            Self::Error => CsvProblemKind::FormulaError,
+            Self::Inexact => CsvProblemKind::TooManyDigits,
+            Self::NotComputed => CsvProblemKind::NotComputed,
         }
     }
 }
@@ -39,16 +56,23 @@ pub(crate) struct Cell<'a> {
     pub raw: Cow<'a, str>,
     pub line: u64,
     pub fault: Option<CellFault>,
+    /// Whether a sheet shows the value in another form: a date, a time or a percentage.
+    pub formatted: bool,
 }
 
-impl Cell<'_> {
+impl<'a> Cell<'a> {
+    /// A cell whose text is its value.
+    pub const fn plain(raw: Cow<'a, str>, line: u64, fault: Option<CellFault>) -> Self {
+        Self { raw, line, fault, formatted: false }
+    }
+
     /// The text of the cell.
     ///
     /// # Errors
-    /// The line and the message of the fault.
-    pub fn text(&self) -> Result<&str, (u64, String)> {
+    /// The line and the fault.
+    pub fn text(&self) -> Result<&str, (u64, CellFault)> {
         match self.fault {
-            Some(fault) => Err((self.line, fault.message().to_owned())),
+            Some(fault) => Err((self.line, fault)),
             None => Ok(&self.raw),
         }
     }
@@ -114,7 +138,7 @@ impl<'a> TextRows<'a> {
     fn cell(&mut self) -> Cell<'a> {
         let line = self.line;
         if !self.is_next(b'"') {
-            return Cell { raw: Cow::Borrowed(self.plain()), line, fault: None };
+            return Cell::plain(Cow::Borrowed(self.plain()), line, None);
         }
         self.at += 1;
         let mut text: Cow<'a, str> = Cow::Borrowed("");
@@ -124,7 +148,7 @@ impl<'a> TextRows<'a> {
                 self.at = self.text.len();
                 self.line += line_ends(rest);
                 text += rest;
-                return Cell { raw: text, line, fault: Some(CellFault::Unclosed) };
+                return Cell::plain(text, line, Some(CellFault::Unclosed));
             };
             self.line += line_ends(&rest[..quote]);
             self.at += quote + 1;
@@ -138,7 +162,7 @@ impl<'a> TextRows<'a> {
         let trailing = self.plain();
         let fault = (!trailing.is_empty()).then_some(CellFault::Trailing);
         text += trailing;
-        Cell { raw: text, line, fault }
+        Cell::plain(text, line, fault)
     }
 
     /// Reads up to the next separator or line end.
@@ -284,10 +308,9 @@ mod tests {
     #[test]
     fn an_unclosed_quote_is_reported_at_its_beginning() {
         let row = TextRows::new("a,b\n1,\"x\n2,y\n").nth(1).unwrap();
-        let fault = |fault: CellFault| fault.message().to_owned();
-        assert_eq!(row.cells[1].text().unwrap_err(), (2, fault(CellFault::Unclosed)));
+        assert_eq!(row.cells[1].text().unwrap_err(), (2, CellFault::Unclosed));
         let row = TextRows::new("\"a\"b,c").next().unwrap();
-        assert_eq!(row.cells[0].text().unwrap_err(), (1, fault(CellFault::Trailing)));
+        assert_eq!(row.cells[0].text().unwrap_err(), (1, CellFault::Trailing));
     }
 
     proptest! {
@@ -314,7 +337,7 @@ mod tests {
         fn any_text_is_rows_or_errors(text in "[a,;\t\"\r\n é€]{0,40}") {
             for row in TextRows::new(&text) {
                 prop_assert!(row.cells.len() <= row.count);
-                row.cells.iter().for_each(|cell| drop(cell.text()));
+                row.cells.iter().for_each(|cell| assert!(cell.text().is_ok() || cell.fault.is_some()));
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::change::csv_files::cells::{Cell, Row};
+use crate::change::csv_files::cells::{Cell, CellFault, Row};
 use crate::change::csv_files::problem::{CellMistake, CsvProblemKind};
 use crate::change::csv_files::source::RowSource;
 use crate::change::csv_files::{CsvKind, PROBLEM, SECRET};
@@ -254,7 +254,9 @@ fn header_column(
     options: &ColumnOptions,
 ) -> Result<(CsvHeader, ReadAs), HeaderProblem> {
     let number = || format!("column {}", nth + 1);
-    let text = cell.text().map_err(|(line, what)| HeaderProblem::new(line, &number(), what))?;
+    let faulty =
+        |(line, fault): (u64, CellFault)| HeaderProblem::new(line, &number(), fault.message());
+    let text = cell.text().map_err(faulty)?;
     let text = text.trim();
     let headed = |column, read_as| {
         let name = excerpt(text).into_owned();

@@ -25,6 +25,12 @@ pub enum CsvProblemKind {
     NamelessColumn,
     /// Quotes that do not fit together.
     Quoting,
+    /// A formula of a workbook with an error as its result.
+    FormulaError,
+    /// A formula of a workbook without a stored result.
+    NotComputed,
+    /// A number of a workbook with more digits than a spreadsheet stores.
+    TooManyDigits,
     /// Not a boolean.
     Boolean,
     /// Not a colour. The text is the form to write.
@@ -53,6 +59,8 @@ pub enum CsvProblemKind {
     BlankEnds,
     /// Suspicious: a number in scientific notation.
     RoundedNumber,
+    /// Suspicious: a date, a time or a percentage of a workbook as a text.
+    Formatted,
     /// Suspicious: the address of a `link` code without a scheme.
     NoScheme,
     /// Suspicious: an unknown type of a new pixel.
@@ -69,6 +77,14 @@ impl CsvProblemKind {
             Self::CellCount => rows("have more or fewer cells than the header"),
             Self::NamelessColumn => cells("are in a column without a name"),
             Self::Quoting => cells("have quotes that do not fit together"),
+            Self::FormulaError => cells("have a formula with an error as its result"),
+            Self::NotComputed => {
+                cells("have a formula without a result; open the file in a spreadsheet and save it")
+            }
+            Self::TooManyDigits => cells(
+                "are numbers with more digits than a spreadsheet stores; format them as text and type \
+                 them again",
+            ),
             Self::Boolean => cells("are not a boolean; write true or false"),
             Self::Color(form) => cells(&format!("are not a colour; write {form}")),
             Self::WholeNumber => cells("are not a whole number"),
@@ -83,6 +99,9 @@ impl CsvProblemKind {
             Self::LeftOut => cells("are left out, because the API cannot set them"),
             Self::BlankEnds => cells("begin or end with a space"),
             Self::RoundedNumber => cells("are numbers that a spreadsheet has rounded"),
+            Self::Formatted => {
+                cells("are dates, times or percentages, which the sheet shows in another form")
+            }
             Self::NoScheme => cells("are web addresses without http:// or https://"),
             Self::PixelType => {
                 cells(&format!("are not a known pixel type; known: {}", PIXEL_TYPES.join(", ")))

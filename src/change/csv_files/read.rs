@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::change::csv_files::cells::Row;
+use crate::change::csv_files::cells::{Cell, Row};
 use crate::change::csv_files::columns::{self, CsvHeader, HeaderProblem, ParsedHeader};
 use crate::change::csv_files::problem::Findings;
 use crate::change::csv_files::rows::{self, ExportContext, FileContext};
@@ -65,7 +65,10 @@ pub fn read_rows(
     // The service itself may have such characters; then they are in an export too.
     let is_export = known.untouched || known.base.is_some();
     if let Some(line) = source.line_of_nul().filter(|_| !is_export) {
-        let what = "the line has a NUL character, so the file is not text";
+        let what = match source {
+            RowSource::Text(_) => "the line has a NUL character, so the file is not text",
+            RowSource::Sheet(_) => "the row has a NUL character",
+        };
         findings.problem(CsvProblemKind::File, Some(line), None, what);
         return Err(findings.problems);
     }
@@ -136,8 +139,11 @@ fn for_each_row(
     for row in lines {
         findings.row = Some(row.number);
         if let Some(what) = wrong_cell_count(context.columns, &row) {
-            let open = row.cells.iter().find_map(|cell| Some((cell.line, cell.fault?.message())));
-            let (kind, line, what) = match open {
+            let quoting = |cell: &Cell<'_>| {
+                let fault = cell.fault.filter(|it| it.kind() == CsvProblemKind::Quoting)?;
+                Some((cell.line, fault.message()))
+            };
+            let (kind, line, what) = match row.cells.iter().find_map(quoting) {
                 Some((line, fault)) => (CsvProblemKind::Quoting, line, fault.to_owned()),
                 None => (CsvProblemKind::CellCount, row.line, what),
             };

@@ -34,6 +34,8 @@ struct FieldCell<'r> {
     name: &'r str,
     line: u64,
     text: &'r str,
+    /// Whether a sheet shows the value in another form.
+    formatted: bool,
 }
 
 /// The cells of a row whose text is valid.
@@ -56,8 +58,8 @@ fn row_cells<'r>(
         let name = headed.name.as_str();
         match (headed.column, cell.text()) {
             (Column::Ignored, _) => {}
-            (_, Err((line, what))) => {
-                findings.mistake(CellMistake::new(CsvProblemKind::Quoting, what), line, name);
+            (_, Err((line, fault))) => {
+                findings.mistake(CellMistake::new(fault.kind(), fault.message()), line, name);
                 cells.has_faults = true;
             }
             (Column::Nameless, Ok("")) => {}
@@ -69,7 +71,8 @@ fn row_cells<'r>(
             }
             (Column::OldName, Ok(text)) => cells.old_name = Some(text),
             (Column::Field(place), Ok(text)) => {
-                cells.fields.push(FieldCell { place, name, line: cell.line, text });
+                let (line, formatted) = (cell.line, cell.formatted);
+                cells.fields.push(FieldCell { place, name, line, text, formatted });
             }
         }
     }
@@ -121,7 +124,8 @@ pub(crate) fn desired_record(
             Some(values::lenient(field, cell.text))
         } else {
             let is_new = desired.id.is_none() && desired.old_name.is_none();
-            let edited = EditedCell { resource, field, code_type, is_new, text: cell.text };
+            let FieldCell { text, formatted, .. } = *cell;
+            let edited = EditedCell { resource, field, code_type, is_new, text, formatted };
             parse_cell(edited, cell, context.known.untouched, findings)
         };
         if let Some(value) = value {
@@ -175,7 +179,7 @@ fn parse_cell(
     untouched: bool,
     findings: &mut Findings<'_>,
 ) -> Option<FieldValue<'static>> {
-    let EditedCell { resource, field, code_type, is_new, text } = edited;
+    let EditedCell { resource, field, code_type, is_new, text, .. } = edited;
     if text.is_empty() {
         return parse_empty_cell(resource, field, cell, is_new, findings);
     }

@@ -33,14 +33,18 @@ impl<'a> RowSource<'a> {
         }
     }
 
-    /// The first line with a NUL character.
+    /// The first line of a file, or row of a sheet, with a NUL character.
     pub(crate) fn line_of_nul(&self) -> Option<u64> {
         match self {
             Self::Text(decoded) => {
                 let at = memchr::memchr(0, decoded.text.as_bytes())?;
                 Some(1 + line_ends(&decoded.text[..at]))
             }
-            Self::Sheet(_) => None,
+            Self::Sheet(sheet) => {
+                let has_nul =
+                    |row: &SheetRow<'_>| row.cells().any(|(.., text)| text.contains('\0'));
+                Some(u64::from(sheet.rows().find(has_nul)?.number))
+            }
         }
     }
 
@@ -120,16 +124,18 @@ impl<'a> Iterator for SheetRows<'a> {
         let row = self.sheet.row(self.nth)?;
         self.nth += 1;
         let (line, count) = (u64::from(row.number), row.width().max(self.width));
-        let blank = Cell { raw: Cow::Borrowed(""), line, fault: None };
+        let blank = Cell::plain(Cow::Borrowed(""), line, None);
         let mut cells = vec![blank; count.min(self.max_cells)];
         for (column, kind, text) in row.cells() {
             if let Some(cell) = cells.get_mut(column) {
                 cell.raw = Cow::Borrowed(text);
                 cell.fault = match kind {
-                    CellKind::Value => None,
+                    CellKind::Value | CellKind::Formatted => None,
                     CellKind::Error => Some(CellFault::Error),
                     CellKind::Inexact => Some(CellFault::Inexact),
+                    CellKind::NotComputed => Some(CellFault::NotComputed),
                 };
+                cell.formatted = kind == CellKind::Formatted;
             }
         }
         Some(Row { line, number: line, cells, count })

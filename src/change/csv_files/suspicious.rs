@@ -17,11 +17,13 @@ pub(crate) struct EditedCell<'a> {
     /// Whether the row has no id, so that it may create a record.
     pub is_new: bool,
     pub text: &'a str,
+    /// Whether a sheet shows the value in another form.
+    pub formatted: bool,
 }
 
 /// Why the value is probably a mistake.
 pub(crate) fn suspicions(cell: EditedCell<'_>) -> Vec<CellMistake> {
-    let EditedCell { resource, field, code_type, is_new, text } = cell;
+    let EditedCell { resource, field, code_type, is_new, text, formatted } = cell;
     let is_link = field.kind == FieldKind::TextOrList && code_type == Some("link");
     let is_name = field.kind == FieldKind::Text && field.name != "description";
     let mut found = Vec::new();
@@ -34,6 +36,10 @@ pub(crate) fn suspicions(cell: EditedCell<'_>) -> Vec<CellMistake> {
     if is_name && is_scientific(text.trim()) {
         let what = "is a number that a spreadsheet has rounded";
         add(CsvProblemKind::RoundedNumber, what.to_owned());
+    }
+    if formatted && matches!(field.kind, FieldKind::Text | FieldKind::TextOrList) {
+        let what = "is a date, a time or a percentage, which the sheet shows in another form";
+        add(CsvProblemKind::Formatted, what.to_owned());
     }
     if is_link && !has_scheme(text.trim_matches(is_blank)) {
         let what = "is a web address without http:// or https://";
@@ -95,7 +101,7 @@ mod tests {
     fn found(resource: Resource, field: &str, text: &str) -> Vec<String> {
         let (_, field) = resource.spec().field(field).unwrap();
         let code_type = (resource == Resource::QrCodes).then_some("link");
-        let cell = EditedCell { resource, field, code_type, is_new: true, text };
+        let cell = EditedCell { resource, field, code_type, is_new: true, text, formatted: false };
         suspicions(cell).into_iter().map(|it| it.what).collect()
     }
 
@@ -109,6 +115,19 @@ mod tests {
             assert_eq!(name(text), [""; 0], "{text}");
         }
         assert_eq!(found(Resource::Channels, "description", " a "), [""; 0]);
+    }
+
+    #[test]
+    fn a_date_of_a_sheet_as_a_text_is_suspicious() {
+        let formatted = |field: &str| {
+            let (_, field) = Resource::QrCodes.spec().field(field).unwrap();
+            let text = "2026-03-05 00:00:00";
+            let (resource, code_type) = (Resource::QrCodes, Some("text"));
+            let cell =
+                EditedCell { resource, field, code_type, is_new: true, text, formatted: true };
+            suspicions(cell).len()
+        };
+        assert_eq!((formatted("data"), formatted("name"), formatted("date")), (1, 1, 0));
     }
 
     #[test]
@@ -135,7 +154,14 @@ mod tests {
         let (_, field) = Resource::QrCodes.spec().field("data").unwrap();
         let code_type = Some("text");
         let resource = Resource::QrCodes;
-        let cell = EditedCell { resource, field, code_type, is_new: true, text: " menu" };
+        let cell = EditedCell {
+            resource,
+            field,
+            code_type,
+            is_new: true,
+            text: " menu",
+            formatted: false,
+        };
         assert_eq!(suspicions(cell), []);
     }
 
@@ -150,7 +176,14 @@ mod tests {
         assert_eq!(kind("Bing"), [""; 0], "is read as bing");
         let (_, field) = Resource::Pixels.spec().field("type").unwrap();
         let resource = Resource::Pixels;
-        let cell = EditedCell { resource, field, code_type: None, is_new: false, text: "other" };
+        let cell = EditedCell {
+            resource,
+            field,
+            code_type: None,
+            is_new: false,
+            text: "other",
+            formatted: false,
+        };
         assert_eq!(suspicions(cell), []);
     }
 }

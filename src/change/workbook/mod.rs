@@ -12,6 +12,8 @@ pub mod write;
 mod xlsx;
 mod xml;
 
+use std::collections::HashSet;
+
 use package::{Format, Package};
 
 pub use error::WorkbookError;
@@ -42,6 +44,10 @@ impl<'a> Workbook<'a> {
             Format::Xlsx => xlsx::titles(&mut package)?,
             Format::Ods => ods::titles(&mut package)?,
         };
+        let mut known = HashSet::new();
+        if let Some(twice) = titles.iter().find(|title| !known.insert(title.as_str())) {
+            return Err(WorkbookError::damaged(format_args!("two sheets are named `{twice}`")));
+        }
         Ok(Self { package, format, titles })
     }
 

@@ -146,7 +146,7 @@ impl TableReader {
             };
             cell.read(xml)?;
             let (kind, text) = cell.end();
-            if !text.is_empty() {
+            if !text.is_empty() || kind == CellKind::NotComputed {
                 cells.push(RowCell { column, count, kind, text });
             }
             column = column.saturating_add(count);
@@ -176,6 +176,7 @@ struct OpenCell {
     /// The value in an attribute.
     value: Option<String>,
     is_error: bool,
+    has_formula: bool,
     /// The text that the cell shows.
     shown: String,
 }
@@ -183,7 +184,7 @@ struct OpenCell {
 impl OpenCell {
     fn begin(element: &BytesStart<'_>) -> Result<Self, WorkbookError> {
         let mut kind = String::new();
-        let (mut value, mut is_error) = (None, false);
+        let (mut value, mut is_error, mut has_formula) = (None, false, false);
         for name in ["boolean-value", "date-value", "time-value", "string-value", "value"] {
             value = match value {
                 None => attribute(element, name)?,
@@ -196,10 +197,11 @@ impl OpenCell {
                 "office:value-type" => kind = attribute.value.into_owned(),
                 // LibreOffice states here that a text is the error of a formula.
                 "calcext:value-type" => is_error = attribute.value == "error",
+                "table:formula" => has_formula = true,
                 _ => {}
             }
         }
-        Ok(Self { kind, value, is_error, shown: String::new() })
+        Ok(Self { kind, value, is_error, has_formula, shown: String::new() })
     }
 
     /// Reads up to the end of the cell: its paragraphs, without notes and drawings.
@@ -249,14 +251,23 @@ impl OpenCell {
         if self.is_error {
             return (CellKind::Error, self.shown);
         }
-        let Some(value) = self.value else { return (CellKind::Value, self.shown) };
+        let Some(value) = self.value else {
+            // The empty text that a formula returns has a type.
+            let is_open = self.has_formula && self.kind.is_empty() && self.shown.is_empty();
+            let kind = if is_open { CellKind::NotComputed } else { CellKind::Value };
+            return (kind, self.shown);
+        };
         match self.kind.as_str() {
-            "float" | "percentage" | "currency" => match value.trim().parse() {
+            "float" | "currency" => match value.trim().parse() {
                 Ok(number) => return (values::number(number, &mut text), text),
                 Err(_) => text = value,
             },
-            "date" => values::iso_date(&value, &mut text),
-            "time" => values::iso_duration(&value, &mut text),
+            "percentage" => match value.trim().parse() {
+                Ok(number) => return (values::percentage(number, &mut text), text),
+                Err(_) => text = value,
+            },
+            "date" => return (values::iso_date(&value, &mut text), text),
+            "time" => return (values::iso_duration(&value, &mut text), text),
             _ => text = value,
         }
         (CellKind::Value, text)

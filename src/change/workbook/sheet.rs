@@ -11,6 +11,10 @@ pub enum CellKind {
     Error,
     /// A whole number with more digits than a spreadsheet stores.
     Inexact,
+    /// A formula without a stored result: no spreadsheet has computed it. It has no text.
+    NotComputed,
+    /// A date, a time or a percentage, which the spreadsheet shows in another form.
+    Formatted,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +69,7 @@ impl Sheet {
         kind: CellKind,
         text: &str,
     ) -> Result<(), WorkbookError> {
-        if text.is_empty() {
+        if text.is_empty() && kind != CellKind::NotComputed {
             return Ok(());
         }
         if text.len() > MAX_CELL {

@@ -121,7 +121,7 @@ fn cells_of_an_xlsx_file_have_the_texts_of_a_csv_file() {
         "36:00:00",
         "12:00:00",
         "2025-07-10 15:05:25",
-        "9.007199254740992e15",
+        "9.007199254740992E+15",
         "0",
     ];
     assert_eq!(texts, expected);
@@ -167,6 +167,59 @@ fn cells_of_an_ods_file_have_the_texts_of_a_csv_file() {
     ];
     assert_eq!(texts, expected);
     assert_eq!(row[6].2, CellKind::Error);
+}
+
+fn kinds(bytes: &[u8]) -> Vec<CellKind> {
+    let [(_, cells)] = &read(bytes).unwrap()[..] else { panic!("one sheet") };
+    cells.iter().map(|it| it.2).collect()
+}
+
+/// A spreadsheet replaces the digits after the 15th by zeros: `1234567890123456` typed into a cell
+/// is stored as `1234567890123450`, below the largest exact number of 64 bits.
+#[test]
+fn a_number_of_more_than_15_digits_is_inexact() {
+    use CellKind::{Inexact, Value};
+    let rows = r#"<row><c><v>999999999999999</v></c><c><v>1000000000000000</v></c><c><v>-1.23456789012345E15</v></c><c><v>1E+300</v></c></row>"#;
+    let book = xlsx(rows, "", "");
+    assert_eq!(kinds(&book), [Value, Inexact, Inexact, Inexact]);
+    assert_eq!(texts(&book), ["999999999999999", "1E+15", "-1.23456789012345E+15", "1E+300"]);
+    let cell = r#"<table:table-cell office:value-type="float" office:value="1234567890123450"/>"#;
+    let table = format!(r#"<table:table><table:table-row>{cell}</table:table-row></table:table>"#);
+    assert_eq!(kinds(&ods(&table)), [Inexact]);
+}
+
+/// Programs that write workbooks without computing them store no results. Such a cell is not empty.
+#[test]
+fn a_formula_without_a_result_is_not_an_empty_cell() {
+    use CellKind::{NotComputed, Value};
+    let rows = r#"<row><c><f>A2</f></c><c><f>A2</f><v/></c><c t="n"><f>A2</f><v></v></c><c t="str"><f>""</f><v></v></c><c/><c t="str"><f>A2</f><v>x</v></c></row>"#;
+    assert_eq!(kinds(&xlsx(rows, "", "")), [NotComputed, NotComputed, NotComputed, Value]);
+    let cells = r#"<table:table-cell table:formula="of:=A2"/><table:table-cell table:formula="of:=&quot;&quot;" office:value-type="string" office:string-value=""/>
+        <table:table-cell table:formula="of:=A2" office:value-type="string"><text:p>x</text:p></table:table-cell>"#;
+    let table = format!(r#"<table:table><table:table-row>{cells}</table:table-row></table:table>"#);
+    assert_eq!(kinds(&ods(&table)), [NotComputed, Value]);
+}
+
+#[test]
+fn dates_times_and_percentages_are_told_apart_from_numbers() {
+    use CellKind::{Formatted, Value};
+    let styles = r#"<numFmts><numFmt numFmtId="164" formatCode="0.0 %"/><numFmt numFmtId="165" formatCode="0&quot;%&quot;"/></numFmts>
+        <cellXfs><xf numFmtId="14"/><xf numFmtId="9"/><xf numFmtId="164"/><xf numFmtId="165"/><xf numFmtId="46"/></cellXfs>"#;
+    let cells: String = (0..5).map(|style| format!(r#"<c s="{style}"><v>0.5</v></c>"#)).collect();
+    let book = xlsx(&format!(r#"<row>{cells}<c t="d"><v>2026-03-05</v></c></row>"#), "", styles);
+    assert_eq!(kinds(&book), [Formatted, Formatted, Formatted, Value, Formatted, Formatted]);
+    assert_eq!(texts(&book)[1..4], ["0.5", "0.5", "0.5"]);
+    let cells = r#"<table:table-cell office:value-type="percentage" office:value="0.5"/><table:table-cell office:value-type="date" office:date-value="2026-03-05"/>
+        <table:table-cell office:value-type="time" office:time-value="PT01H02M03S"/><table:table-cell office:value-type="currency" office:value="5"/>"#;
+    let table = format!(r#"<table:table><table:table-row>{cells}</table:table-row></table:table>"#);
+    assert_eq!(kinds(&ods(&table)), [Formatted, Formatted, Formatted, Value]);
+}
+
+#[test]
+fn two_sheets_with_one_name_are_refused() {
+    let table = r#"<table:table table:name="channels"/>"#;
+    let error = read(&ods(&table.repeat(2))).unwrap_err().to_string();
+    assert_eq!(error, "it is damaged: two sheets are named `channels`");
 }
 
 /// What the cells of a sheet occupy, which must not depend on numbers that the file states.
@@ -294,6 +347,7 @@ fn damaged_cells_are_one_error() {
         r#"<row r="1"><c r="A1" t="s"><v>5</v></c></row>"#,
         r#"<row r="1"><c r="A1" t="str"><v>&bomb;</v></c></row>"#,
         "<row><c>",
+        "</sheetData><row>",
     ] {
         let error = read(&xlsx(rows, "", "")).unwrap_err();
         assert!(matches!(error, WorkbookError::Damaged(_)), "{rows}: {error}");

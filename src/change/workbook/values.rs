@@ -6,13 +6,21 @@ use chrono::{Days, NaiveDate, NaiveTime};
 
 use crate::change::workbook::sheet::CellKind;
 
-/// Whole numbers from here on are not exact in a cell, which stores a 64-bit float.
-const INEXACT: f64 = 9_007_199_254_740_992.0;
+/// Numbers from here on have more than 15 digits. A spreadsheet replaces further digits that are typed
+/// by zeros.
+pub(super) const INEXACT: u64 = 1_000_000_000_000_000;
 
-/// Writes a number: whole numbers without decimals, all without an exponent.
+/// Whether a spreadsheet does not store all digits of a number.
+#[expect(clippy::cast_precision_loss, reason = "the limit is exact")]
+fn is_inexact(value: f64) -> bool {
+    !value.is_finite() || value.abs() >= INEXACT as f64
+}
+
+/// Writes a number: whole numbers without decimals, all without an exponent except those with too
+/// many digits, which then count as rounded in a copy as CSV.
 pub(super) fn number(value: f64, text: &mut String) -> CellKind {
-    if !value.is_finite() || value.abs() >= INEXACT {
-        let _ = write!(text, "{value:e}");
+    if is_inexact(value) {
+        text.push_str(&format!("{value:E}").replace('E', "E+"));
         return CellKind::Inexact;
     }
     // Without the sign of a negative zero.
@@ -46,7 +54,7 @@ pub(super) fn date(serial: f64, is_1904: bool, text: &mut String) -> CellKind {
     match date.zip(time) {
         Some((date, time)) => {
             let _ = write!(text, "{date} {time}");
-            CellKind::Value
+            CellKind::Formatted
         }
         None => number(serial, text),
     }
@@ -55,18 +63,18 @@ pub(super) fn date(serial: f64, is_1904: bool, text: &mut String) -> CellKind {
 /// Writes a part of a day as `HH:MM:SS`, with more than 24 hours if it is longer.
 pub(super) fn duration(days: f64, text: &mut String) -> CellKind {
     let seconds = (days * SECONDS).round();
-    if !(0.0..INEXACT).contains(&seconds) {
+    if seconds < 0.0 || is_inexact(seconds) {
         return number(days, text);
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
     let seconds = seconds as u64;
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
     let _ = write!(text, "{hours:02}:{minutes:02}:{:02}", seconds % 60);
-    CellKind::Value
+    CellKind::Formatted
 }
 
 /// Writes `2025-07-10T15:05:25.5` or `2025-07-10` as the API writes dates.
-pub(super) fn iso_date(iso: &str, text: &mut String) {
+pub(super) fn iso_date(iso: &str, text: &mut String) -> CellKind {
     let iso = iso.split('.').next().unwrap_or_default().trim_end_matches('Z');
     match iso.split_once('T') {
         Some((date, time)) => {
@@ -76,10 +84,11 @@ pub(super) fn iso_date(iso: &str, text: &mut String) {
             let _ = write!(text, "{iso} 00:00:00");
         }
     }
+    CellKind::Formatted
 }
 
 /// Writes `PT15H05M25S` as `15:05:25`; other durations unchanged.
-pub(super) fn iso_duration(iso: &str, text: &mut String) {
+pub(super) fn iso_duration(iso: &str, text: &mut String) -> CellKind {
     let parts = iso.strip_prefix("PT").and_then(|rest| {
         let (hours, rest) = rest.split_once('H')?;
         let (minutes, rest) = rest.split_once('M')?;
@@ -92,5 +101,14 @@ pub(super) fn iso_duration(iso: &str, text: &mut String) {
             let _ = write!(text, "{hours:02}:{minutes:02}:{seconds:02}");
         }
         None => text.push_str(iso),
+    }
+    CellKind::Formatted
+}
+
+/// Writes a percentage as the number: `0.5` for 50 %.
+pub(super) fn percentage(value: f64, text: &mut String) -> CellKind {
+    match number(value, text) {
+        CellKind::Value => CellKind::Formatted,
+        kind => kind,
     }
 }

@@ -9,6 +9,7 @@ use rust_xlsxwriter::{DocProperties, ExcelDateTime, Format, Workbook, Worksheet,
 
 use crate::change::csv_files::CsvKind;
 use crate::change::csv_files::write::{sent_cell, sent_columns};
+use crate::change::workbook::values::INEXACT;
 use crate::model::{FieldValue, Record, SentFields};
 
 /// A workbook being written, sheet by sheet.
@@ -146,9 +147,8 @@ impl SheetWriter {
 
 /// The number as the 64-bit float of a cell, if that is exact.
 fn exact(number: i64) -> Option<f64> {
-    const LARGEST: u64 = 1 << 53;
     #[expect(clippy::cast_precision_loss, reason = "it is below 2^53")]
-    (number.unsigned_abs() < LARGEST).then_some(number as f64)
+    (number.unsigned_abs() < INEXACT).then_some(number as f64)
 }
 
 fn io_error(error: &XlsxError) -> Error {

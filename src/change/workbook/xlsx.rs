@@ -245,6 +245,7 @@ fn unescape(text: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NumberFormat {
     Number,
+    Percentage,
     Date,
     Duration,
 }
@@ -283,6 +284,7 @@ fn built_in_format(id: &str) -> NumberFormat {
     match id.parse() {
         Ok(14..=22 | 27..=36 | 45 | 47 | 50..=58) => NumberFormat::Date,
         Ok(46) => NumberFormat::Duration,
+        Ok(9 | 10) => NumberFormat::Percentage,
         Ok(0_u32..) | Err(_) => NumberFormat::Number,
     }
 }
@@ -305,6 +307,7 @@ fn number_format(code: &str) -> NumberFormat {
             'd' | 'D' | 'm' | 'M' | 'y' | 'Y' | 'h' | 'H' | 's' | 'S' => {
                 format = NumberFormat::Date;
             }
+            '%' => format = NumberFormat::Percentage,
             _ => {}
         }
     }
@@ -324,6 +327,7 @@ struct OpenCell {
     place: (u32, u32),
     style: Option<usize>,
     kind: String,
+    has_formula: bool,
     value: String,
 }
 
@@ -332,9 +336,13 @@ impl SheetReader<'_> {
         let (mut row, mut column) = (0_u32, 0_u32);
         let mut in_value = false;
         let mut open: Option<OpenCell> = None;
+        let mut is_over = false;
         loop {
             let mut is_inline = false;
             match xml.next()? {
+                Event::Eof => return Ok(()),
+                // The end of the part has to be read, too: then its checksum is compared.
+                _ if is_over => {}
                 Event::Start(it) => match it.local_name().as_ref() {
                     "row" => {
                         let number = attribute(&it, "r")?;
@@ -350,6 +358,11 @@ impl SheetReader<'_> {
                         open = Some(cell);
                     }
                     "v" => in_value = open.is_some(),
+                    "f" => {
+                        if let Some(cell) = &mut open {
+                            cell.has_formula = true;
+                        }
+                    }
                     "is" => is_inline = true,
                     _ => {}
                 },
@@ -360,10 +373,9 @@ impl SheetReader<'_> {
                             self.close(&cell)?;
                         }
                     }
-                    "sheetData" => return Ok(()),
+                    "sheetData" => is_over = true,
                     _ => {}
                 },
-                Event::Eof => return Ok(()),
                 event if in_value => {
                     if let Some(cell) = &mut open {
                         push_text(&event, &mut cell.value)?;
@@ -382,6 +394,8 @@ impl SheetReader<'_> {
         let mut text = String::new();
         let mut kind = CellKind::Value;
         match cell.kind.as_str() {
+            // The empty text that a formula returns has a type.
+            "" | "n" if value.is_empty() && cell.has_formula => kind = CellKind::NotComputed,
             _ if value.is_empty() => {}
             "s" => {
                 let shared = value.trim().parse().ok().and_then(|nth| self.strings.get(nth));
@@ -398,13 +412,14 @@ impl SheetReader<'_> {
                 text.push_str(value);
                 kind = CellKind::Error;
             }
-            "d" => values::iso_date(value, &mut text),
+            "d" => kind = values::iso_date(value, &mut text),
             _ => match value.trim().parse::<f64>() {
                 Ok(number) => {
                     let format = cell.style.and_then(|style| self.formats.get(style));
                     kind = match format {
                         Some(NumberFormat::Date) => values::date(number, self.is_1904, &mut text),
                         Some(NumberFormat::Duration) => values::duration(number, &mut text),
+                        Some(NumberFormat::Percentage) => values::percentage(number, &mut text),
                         Some(NumberFormat::Number) | None => values::number(number, &mut text),
                     };
                 }
@@ -423,7 +438,7 @@ fn open_cell(element: &BytesStart<'_>, next: (u32, u32)) -> Result<OpenCell, Wor
     };
     let style = attribute(element, "s")?.and_then(|style| style.parse().ok());
     let kind = attribute(element, "t")?.unwrap_or_default();
-    Ok(OpenCell { place, style, kind, value: String::new() })
+    Ok(OpenCell { place, style, kind, has_formula: false, value: String::new() })
 }
 
 fn wrong_place(text: &str) -> WorkbookError {

@@ -31,6 +31,9 @@ impl<R: BufRead> XmlReader<R> {
         match event {
             Event::Start(_) => self.depth += 1,
             Event::End(_) => self.depth = self.depth.saturating_sub(1),
+            Event::Eof if self.depth > 0 => {
+                return Err(WorkbookError::damaged("a part of it ends too early"));
+            }
             _ => {}
         }
         if self.depth > MAX_DEPTH {
