@@ -57,7 +57,8 @@ pub struct DesiredRecord {
     pub id: Option<i64>,
     /// The channel of a channel item; `None` for other resources.
     pub channel: Option<RecordRef>,
-    /// The name of the record in the account, if the row has no id and may rename the record.
+    /// The name of the record in the account, if it was given beside the new one. A row without an
+    /// id is matched by it.
     pub old_name: Option<String>,
     /// The given values, by the field's index in the table's row. Excludes identity fields,
     /// except the `type` of a channel item.

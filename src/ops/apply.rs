@@ -14,6 +14,7 @@ use super::error_sources::{apply_error, without_skip};
 use super::input::{self, DesiredInput, InputOptions};
 use super::migration_flags::RecordedFlags;
 use super::observation::Observation;
+use super::output_files::{require_no_input, require_writable};
 use super::plan::{kept_records, make_plan, needed_resources, warn_of_left_out, warn_of_unmatched};
 use super::rejected_rows::{self, RunInput};
 use super::run_results::{RunOutcome, write_results};
@@ -88,6 +89,19 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
+    /// Refuses files for results and for rejected rows that could not be written, or that are one of
+    /// `inputs`.
+    ///
+    /// # Errors
+    /// If there is such a file.
+    pub fn require_files(&self, inputs: &[PathBuf]) -> Result<(), OpError> {
+        for file in [&self.results, &self.rejected].into_iter().flatten() {
+            require_writable(file)?;
+            require_no_input(file, inputs)?;
+        }
+        Ok(())
+    }
+
     /// The maximum age of a list of `account`.
     #[must_use]
     pub fn max_staleness(&self, account: &AccountConfig) -> Duration {
@@ -180,6 +194,7 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
         ApplyInput::PlanOrState(texts) => {
             let name = input_name(&texts);
             if let Some(saved) = read_saved_plan(&texts)? {
+                run.require_files(&texts.iter().map(PathBuf::from).collect::<Vec<_>>())?;
                 options.csv.require_none(&name, "a saved plan")?;
                 if password.is_some() {
                     let message = "cannot set a password together with a saved plan";
@@ -194,6 +209,7 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
             (options.read(env, &limits, &texts, account)?, name)
         }
     };
+    run.require_files(&wanted.files)?;
     if !wanted.are_values_meant(env, run.accept_suspicious || run.dry_run)? {
         env.note("nothing was written");
         return Ok(ApplyReport::Declined);
@@ -427,9 +443,9 @@ pub(super) fn report(
                     run.rejected.as_deref(),
                 );
             }
-            let unsupported = plan.unsupported.as_slice();
+            let (unsupported, filtered) = (plan.unsupported.as_slice(), &plan.filtered);
             let (steps, planned, state) = (&[], &[], Some(&state));
-            let outcome = RunOutcome { desired, steps, planned, unsupported, state };
+            let outcome = RunOutcome { desired, steps, planned, filtered, unsupported, state };
             write_results(session.env, run.results.as_deref(), &outcome);
             let requests = session.session.client.counters().requests;
             ApplyReport::Nothing { plan, input, requests }
@@ -438,7 +454,7 @@ pub(super) fn report(
         PlanEnd::Ran { plan, ended } => {
             let files =
                 RunFiles { rejected: run.rejected.as_deref(), results: run.results.as_deref() };
-            ApplyReport::Applied(finish(session, *ended, &files, (desired, &plan.steps))?)
+            ApplyReport::Applied(finish(session, *ended, &files, (desired, Some(&plan)))?)
         }
     })
 }
@@ -452,8 +468,8 @@ pub(super) struct RunFiles<'a> {
     pub results: Option<&'a Path>,
 }
 
-/// Ends the session of a run: warns of its problems, and writes `files`. `desired` is its input, if
-/// it is known.
+/// Ends the session of a run: warns of its problems, and writes `files`. `desired` and `plan` are
+/// its input and the whole plan, if they are known.
 ///
 /// # Errors
 /// The error of the run.
@@ -461,7 +477,7 @@ pub(super) fn finish(
     session: WriteSession<'_>,
     ended: Result<RunReport, apply::ApplyError>,
     files: &RunFiles<'_>,
-    (desired, planned): (Option<&DesiredState>, &[PlanStep]),
+    (desired, plan): (Option<&DesiredState>, Option<&Plan>),
 ) -> Result<AppliedRun, OpError> {
     let WriteSession { env, account, session, mut vault, progress, .. } = session;
     let checkpoint = vault.checkpoint();
@@ -487,7 +503,9 @@ pub(super) fn finish(
         let state = report.after.and_then(|after| vault.state(after, &which).ok());
         let unsupported = origin.unsupported.as_slice();
         let (steps, state) = (&steps, state.as_ref());
-        let outcome = RunOutcome { desired, steps, planned, unsupported, state };
+        let nothing = Plan::default();
+        let Plan { steps: planned, filtered, .. } = plan.unwrap_or(&nothing);
+        let outcome = RunOutcome { desired, steps, planned, filtered, unsupported, state };
         write_results(env, files.results, &outcome);
     }
     let missing = origin.missing();

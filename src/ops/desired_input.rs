@@ -1,5 +1,7 @@
 //! The desired state of an account as a command reads it, with its origin.
 
+use std::path::PathBuf;
+
 use super::Env;
 use super::state_ref;
 use super::{NextStep, OpError, OpErrorKind};
@@ -38,6 +40,8 @@ pub struct DesiredInput {
     pub untouched: Vec<UntouchedTable>,
     /// The account to which the ids belong, if that may be another one.
     pub of: Option<InputOwner>,
+    /// The CSV files and workbooks that were read.
+    pub files: Vec<PathBuf>,
     /// Whether it comes from files that `export` wrote.
     pub exported: bool,
 }

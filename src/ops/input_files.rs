@@ -413,6 +413,7 @@ impl FileReader<'_> {
             how.csv.require_none(&read.name, "not a CSV file")?;
         }
         how.csv.check(&tables, how.encoding)?;
+        read.files = tables.iter().map(|table| table.path.clone()).collect();
         let mut problems = CsvProblems::default();
         let mut next = NextStep::FixInput;
         for table in &tables {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error_sources::cannot_write;
+use super::output_files::require_no_input;
 use super::{NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::{
     ColumnOptions, CsvKind, CsvProblems, EncodingProblem, RowSource, TextEncoding, annotated,
@@ -52,12 +53,7 @@ impl CsvOptions {
                     OpError::new(OpErrorKind::Usage, message).next(NextStep::AnnotateOneFile)
                 );
             }
-            let path = |path: &Path| path.canonicalize().ok();
-            let to_path = path(to);
-            if to_path.is_some() && tables.iter().any(|it| path(&it.path) == to_path) {
-                let message = format!("cannot write to {}: it is an input file", to.display());
-                return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameOtherFile));
-            }
+            require_no_input(to, tables.iter().map(|table| &table.path))?;
         }
         if self.columns.is_empty() {
             return Ok(());

@@ -10,11 +10,12 @@ use super::account_session::{AccountSession, SessionLimits, lock_command};
 use super::apply::{RunOptions, RunRequest, run_confirmed, warn_of_unreported};
 use super::confirm_plan::guard_or_ask;
 use super::desired_input::warn_of_suspicious;
-use super::error_sources::{apply_error, cannot_write};
+use super::error_sources::apply_error;
 use super::input::{self, scope};
 use super::migration_flags::{MigrationFlags, RecordedFlags, RecordedMigration};
 use super::migration_report::{self, ReportInput};
 use super::observation::Observation;
+use super::output_files::require_writable;
 use super::plan::{needed_resources, save};
 use super::rejected_rows::RunInput;
 use super::state_ref::{self, StateRef};
@@ -26,7 +27,6 @@ use crate::change::plan::{AccountMemory, CurrentState};
 use crate::change::policy::{OnConflict, Policy};
 use crate::config::AccountConfig;
 use crate::crawl::{self, ObservationScope};
-use crate::files::folder_of;
 use crate::migrate::history::MigrationParty;
 use crate::migrate::{
     self, ManualTask, MappedRecords, MigrateOptions, MigrationPlan, MigrationReport,
@@ -334,16 +334,6 @@ fn options(flags: &MigrationFlags) -> Result<GivenOptions, OpError> {
         keep_existing: flags.keep_existing,
     };
     Ok(GivenOptions { options, suspicious })
-}
-
-/// Refuses, before the work begins, a report file that could not be written at the end.
-fn require_writable(file: &Path) -> Result<(), OpError> {
-    let why = match (folder_of(file).is_dir(), file.is_dir()) {
-        (false, _) => std::io::ErrorKind::NotADirectory,
-        (_, true) => std::io::ErrorKind::IsADirectory,
-        _ => return Ok(()),
-    };
-    Err(cannot_write(file, &why.into()).next(NextStep::NameOtherFile))
 }
 
 fn csv_error(problems: &CsvProblems) -> OpError {

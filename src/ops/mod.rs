@@ -27,6 +27,7 @@ pub mod migration_flags;
 mod migration_report;
 mod next_step;
 pub mod observation;
+pub mod output_files;
 pub mod plan;
 pub mod post_backup;
 pub mod rehearse;

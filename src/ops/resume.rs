@@ -9,6 +9,7 @@ use super::account_session::SessionLimits;
 use super::apply::{AppliedRun, RunFiles, finish};
 use super::error_sources::vault_error;
 use super::migrate::PreparedReport;
+use super::output_files::require_writable;
 use super::write_session::WriteSession;
 use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::apply::{self, ApplyOptions};
@@ -54,6 +55,9 @@ pub struct ResumeReport {
 pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, OpError> {
     let account = request.account;
     env.catch_interrupts();
+    for file in [&request.rejected, &request.results].into_iter().flatten() {
+        require_writable(file)?;
+    }
     state_ref::open(account)?;
     let mut session = WriteSession::open(env, account, "resume", &request.limits)?;
     let run = open_run(&session.vault, request.run, account)?;
@@ -68,7 +72,7 @@ pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, Op
     let ended = apply::resume(client, vault, &*env.clock, &*progress, &options, run);
     drop(progress);
     let (rejected, results) = (request.rejected.as_deref(), request.results.as_deref());
-    let applied = finish(session, ended, &RunFiles { rejected, results }, (None, &[]))?;
+    let applied = finish(session, ended, &RunFiles { rejected, results }, (None, None))?;
     if let Some(report) = report {
         report.write(env, account, run)?;
     }

@@ -1,7 +1,7 @@
 //! Writes the outcome of each row of a run's input as a CSV file: what became of the row, the id of
 //! its record, and the address of a QR code or a campaign.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::iter;
 use std::path::Path;
 
@@ -27,6 +27,8 @@ pub(super) struct RunOutcome<'a> {
     pub steps: &'a [JournalStep],
     /// The steps of the plan, of which the user may have declined some.
     pub planned: &'a [PlanStep],
+    /// The rows of the input that the filter leaves out.
+    pub filtered: &'a BTreeSet<SourceLocation>,
     /// Changes that the API cannot make.
     pub unsupported: &'a [UnsupportedChange],
     /// The account after the run; `None` if it could not be read.
@@ -75,7 +77,12 @@ fn result_rows(outcome: &RunOutcome<'_>) -> Vec<ResultRow> {
     told.extend(declined.iter().filter_map(|row| row.source.clone()));
     rows.extend(declined);
     let unchanged = outcome.desired.map(|desired| unchanged_rows(desired, outcome.state, &told));
-    rows.extend(unchanged.into_iter().flatten());
+    rows.extend(unchanged.into_iter().flatten().map(|row| match &row.source {
+        Some(source) if outcome.filtered.contains(source) => {
+            ResultRow { outcome: "filtered", ..row }
+        }
+        _ => row,
+    }));
     // Steps without a place in a file stay in their order, before the others.
     rows.sort_by(|one, other| one.source.cmp(&other.source));
     rows

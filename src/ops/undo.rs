@@ -43,6 +43,7 @@ pub struct UndoRequest<'a> {
 pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError> {
     let account = request.account;
     env.catch_interrupts();
+    request.options.require_files(&[])?;
     state_ref::open(account)?;
     let name = &account.name;
     let mut session = WriteSession::open(env, account, "undo", &request.limits)?;

@@ -68,11 +68,51 @@ fn the_results_of_qr_codes_have_their_short_addresses_and_unchanged_rows_their_i
 }
 
 #[test]
-fn results_that_cannot_be_written_are_a_warning() {
+fn files_that_cannot_be_written_are_refused_before_anything_is_sent() {
+    let (environment, service) = TestEnvironment::with_service("");
+    let rows = "name\nNew\n";
+    std::fs::create_dir(environment.path("new")).unwrap();
+    environment.write("new/channels.csv", rows);
+    for flag in ["--results", "--rejected"] {
+        let ran = environment.import("new", &[flag, "missing/results.csv"]).exits_with(1);
+        ran.stderr_has("cannot write missing/results.csv: not a directory");
+        environment.import("new", &[flag, "new"]).exits_with(1);
+        // It would replace the input.
+        let ran = environment.import("new", &[flag, "./new/channels.csv"]).exits_with(64);
+        ran.stderr_has("cannot write to ./new/channels.csv: it is an input file");
+    }
+    assert_eq!(environment.text("new/channels.csv"), rows);
+    assert_eq!(service.request_count(), 0);
+    environment.import("new", &[]).succeeds();
+    environment.run(&["plan", "new", "--to", "main", "-o", "plan.json"]).succeeds();
+    let plan = ["apply", "plan.json", "--to", "main", "--yes", "--results", "plan.json"];
+    environment.run(&plan).exits_with(64).stderr_has("it is an input file");
+    let undo = ["undo", "main", "1", "--yes", "--results", "missing/r.csv"];
+    environment.run(&undo).exits_with(1).stderr_has("cannot write missing/r.csv");
+    assert_eq!(service.writes().len(), 1);
+}
+
+#[test]
+fn rows_that_a_filter_leaves_out_are_told() {
     let (environment, _service) = TestEnvironment::with_service("");
-    environment.write("channels.csv", "name\nNew\n");
-    let ran = environment.import("channels.csv", &["--results", "missing/results.csv"]);
-    ran.succeeds().stderr_has("cannot write the results to missing/results.csv");
+    environment.write("channels.csv", "id,name\n1,Shop window\n2,Other\n3,Another\n");
+    environment.write("channel_items.csv", "channel,type,id\n2,qr,3\n3,qr,3\n");
+    environment.write("campaign_links.csv", "campaign,link\n1,7\n");
+    let files = ["import", "channels.csv", "channel_items.csv", "campaign_links.csv"];
+    let flags = ["--to", "main", "--yes", "--where", "channels.id~^[12]$", "--where"];
+    let flags = [&flags[..], &["campaigns.id~2", "--results", "results.csv"]].concat();
+    environment.run(&[&files[..], &flags].concat()).succeeds();
+    let text = environment.text("results.csv");
+    let outcome = |begin: &str| {
+        let line = text.lines().find(|line| line.starts_with(begin)).unwrap();
+        line.split(',').nth(5).unwrap().to_owned()
+    };
+    assert_eq!(outcome("channels.csv,2,"), "unchanged");
+    assert_eq!(outcome("channels.csv,3,"), "done");
+    assert_eq!(outcome("channels.csv,4,"), "filtered");
+    assert_eq!(outcome("channel_items.csv,2,"), "done");
+    assert_eq!(outcome("channel_items.csv,3,"), "filtered");
+    assert_eq!(outcome("campaign_links.csv,2,"), "filtered");
 }
 
 #[test]

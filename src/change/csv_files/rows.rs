@@ -101,8 +101,7 @@ pub(crate) fn desired_record(
         desired.channel = named("channel").and_then(|cell| record_ref(cell, findings));
     }
     let known = !has_faults && findings.problems.count() == before;
-    // An id tells the record; its old name is not needed.
-    let old_name = old_name.filter(|name| !name.is_empty() && desired.id.is_none());
+    let old_name = old_name.filter(|name| !name.is_empty());
     desired.old_name = old_name.map(str::to_owned);
     let kind = named("type").map(|it| record_type(resource, it.text));
     let base = base(context, resource, &desired, kind);

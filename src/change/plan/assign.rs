@@ -38,11 +38,13 @@ impl Planner<'_> {
         let mut claimed = HashSet::new();
         for row in &wanted.records {
             if self.is_filtered_out(Resource::Channels, row.channel.as_ref()) {
+                self.filtered_rows.extend(row.source.clone());
                 continue;
             }
             let Some(subject) = self.item(row) else { continue };
             let RequestSubject::Item { channel, kind, id } = &subject else { continue };
             if !self.admits_item(row, *channel, kind, *id) {
+                self.filtered_rows.extend(row.source.clone());
                 continue;
             }
             if let (ResolvedRef::Id(channel), ResolvedRef::Id(id)) = (channel, id) {
@@ -175,10 +177,13 @@ impl Planner<'_> {
         let mut wanted = std::mem::take(&mut self.inherited_links);
         for link in &self.desired.campaign_links {
             if self.is_filtered_out(resource, Some(&link.campaign)) {
+                self.filtered_rows.extend(link.source.clone());
                 continue;
             }
             match self.resolve(resource, &link.campaign) {
-                Ok(campaign) if !self.admits_resolved(resource, campaign) => {}
+                Ok(campaign) if !self.admits_resolved(resource, campaign) => {
+                    self.filtered_rows.extend(link.source.clone());
+                }
                 Ok(campaign) => wanted.push((campaign, link.link, link.source.clone())),
                 Err(unresolved) => {
                     let key = match &link.campaign {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::fields;
-use super::naming::label;
+use super::naming::{label, name_of};
 use super::problems::{InvalidRow, no_such_name};
 use super::reused::ReusedIds;
 use super::types::{AccountMemory, CurrentState, PlanStep};
@@ -164,7 +164,7 @@ pub(super) fn match_records(
     let mut rest = Vec::new();
     for (at, row) in wanted.iter().enumerate() {
         match row.id.and_then(|id| matcher.by_id(id)) {
-            Some(id) => matcher.claim(at, id),
+            Some(id) => matcher.claim_by_id(at, id),
             None => rest.push(at),
         }
     }
@@ -206,6 +206,22 @@ impl RecordMatcher<'_> {
             return Some(id);
         }
         current_id(self.current.memory, self.resource, id, self.live).filter(|now| *now != id)
+    }
+
+    /// Matches a row with the record of its id, if the old name of the row is the record's.
+    fn claim_by_id(&mut self, at: usize, id: i64) {
+        let (resource, row) = (self.resource, &self.wanted[at]);
+        let named = row.old_name.as_ref().zip(self.live.get(&RecordKey::Id(id)));
+        if let Some((old, record)) = named {
+            let live = self.current.memory.natural_key(resource, record);
+            // The new name: the input was applied before.
+            if live != NaturalKey::of_name(resource, old) && live != row.natural_key(resource) {
+                let (title, name) = (resource.spec().title, name_of(resource, record));
+                return self
+                    .reject(at, format!("the {title} {id} is called `{name}`, not `{old}`"));
+            }
+        }
+        self.claim(at, id);
     }
 
     fn claim(&mut self, at: usize, id: i64) {
@@ -471,11 +487,15 @@ mod tests {
         for (record, (old, _)) in records.iter_mut().zip(rows) {
             record.old_name = Some((*old).to_owned()).filter(|old| !old.is_empty());
         }
+        planned(&desired)
+    }
+
+    fn planned(desired: &DesiredState) -> Result<Vec<String>, String> {
         let names = [(1, "A"), (2, "B"), (3, "Twin"), (4, "twin")];
         let records = names.map(|(id, name)| (Resource::Channels, json!({"id": id, "name": name})));
         let (live, memory) = (state(&records), AccountMemory::default());
         let current = CurrentState { state: &live, memory: &memory };
-        plan(&desired, current, None, &FREE).map(|it| requests(&it)).map_err(|it| it.to_string())
+        plan(desired, current, None, &FREE).map(|it| requests(&it)).map_err(|it| it.to_string())
     }
 
     #[test]
@@ -492,6 +512,20 @@ mod tests {
         assert_eq!(renamed(&[("", "A"), ("A", "C")]), Ok(freed.to_vec()));
         assert_eq!(renamed(&[("A", "C"), ("", "A")]), Ok(freed.to_vec()));
         assert_eq!(renamed(&[("A", "B"), ("B", "C")]).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn an_id_and_an_old_name_must_be_of_one_record() {
+        let with_id = |id: i64, old: &str, name: &str| {
+            let mut desired = sheet(Resource::Channels, &[json!({"id": id, "name": name})]);
+            let records = &mut desired.resources.get_mut(&Resource::Channels).unwrap().records;
+            records[0].old_name = Some(old.to_owned());
+            planned(&desired)
+        };
+        assert_eq!(with_id(1, "a", "C").unwrap().len(), 1);
+        assert_eq!(with_id(1, "Z", "A"), Ok(Vec::new()), "it is renamed already");
+        let other = "sheet.csv:2: channels 1: the channel 1 is called `A`, not `B`";
+        assert_eq!(with_id(1, "B", "C"), Err(other.to_owned()));
     }
 
     #[test]

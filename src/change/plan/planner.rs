@@ -27,6 +27,8 @@ pub(super) struct Planner<'a> {
     pub kept: Vec<KeptValue>,
     /// Cells that the API cannot set, of rows without an id.
     pub left_out: CsvProblems,
+    /// Rows that the filter leaves out.
+    pub filtered_rows: BTreeSet<SourceLocation>,
     /// Values that are equal in both accounts, by the ids of the source account.
     pub agreed: BTreeMap<(Resource, i64), JsonFields>,
     pub problems: PlanProblems,
@@ -65,6 +67,7 @@ impl<'a> Planner<'a> {
             unsupported: Vec::new(),
             kept: Vec::new(),
             left_out: CsvProblems::default(),
+            filtered_rows: BTreeSet::new(),
             agreed: BTreeMap::new(),
             problems: PlanProblems::default(),
             resolved: HashMap::new(),

@@ -35,6 +35,7 @@ impl Planner<'_> {
             self.selected.extend(existing.map(|id| (resource, id)));
             return false;
         }
+        self.filtered_rows.extend(row.source.clone());
         match existing {
             Some(id) => self.register_reference(resource, row, ResolvedRef::Id(id), by_name),
             None => {

@@ -1,6 +1,6 @@
 //! The types of a plan: its steps, its cost and its input.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
@@ -251,6 +251,9 @@ pub struct Plan {
     /// Cells of rows without an id that the API cannot set. Not saved: they cause no request.
     #[serde(skip)]
     pub left_out: CsvProblems,
+    /// Rows of the input that the filter leaves out. Not saved: they cause no request.
+    #[serde(skip)]
+    pub filtered: BTreeSet<SourceLocation>,
     /// The known contents of QR codes, by id, to name them. Not saved: a plan file could state wrong
     /// ones.
     #[serde(skip)]

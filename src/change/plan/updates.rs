@@ -37,6 +37,7 @@ impl<'a> Planner<'a> {
         }
         plan.reused = self.reused();
         plan.left_out = self.left_out;
+        plan.filtered = self.filtered_rows;
         plan.unsupported.splice(..0, self.unsupported);
         plan.unsupported.sort_by_key(|it| it.resource);
         if let Some(origin) = &self.desired.origin {
