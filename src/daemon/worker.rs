@@ -20,9 +20,10 @@ use crate::health::persisted_state::PersistedState;
 use crate::health::scheduled_account::ScheduledAccount;
 use crate::health::{alert_message, pending_alerts};
 use crate::model::SnapshotId;
+use crate::model::field_changes::ServiceFieldChange;
 use crate::ops::account_session::SessionLimits;
 use crate::ops::backup::{BackupRequest, run_backup};
-use crate::ops::backup_attempts::{attempt_of_error, attempt_of_snapshot};
+use crate::ops::backup_attempts::{attempt_of_error, attempt_of_snapshot, field_changes};
 use crate::ops::post_backup::post_backup;
 use crate::ops::status::scheduled_accounts;
 use crate::ops::vault_summary::vault_summary;
@@ -107,14 +108,15 @@ impl DaemonWorker {
         account: &AccountConfig,
         log: &Arc<LogProgress>,
         spent: &mut RequestUsage,
-    ) -> Result<Snapshot, OpError> {
+    ) -> Result<(Snapshot, Vec<ServiceFieldChange>), OpError> {
         let lock_timeout = if self.punctual { ONCE_LOCK_TIMEOUT } else { LOCK_TIMEOUT };
         let limits = SessionLimits { lock_timeout: Some(lock_timeout), ..SessionLimits::default() };
         let request = BackupRequest { limits, ..BackupRequest::new("daemon", account) };
         let progress: Arc<dyn Progress + Send + Sync> = Arc::clone(log) as _;
-        let (summary, vault) = run_backup(&self.env, &request, &progress, spent)?;
+        let (summary, mut vault) = run_backup(&self.env, &request, &progress, spent)?;
+        let fields = field_changes(account, &mut vault, &summary.snapshot)?;
         vault.checkpoint()?;
-        Ok(summary.snapshot)
+        Ok((summary.snapshot, fields))
     }
 }
 
@@ -163,8 +165,9 @@ impl Worker for DaemonWorker {
         let mirrored = found.and_then(|account| self.run_backup(&account, &log, &mut spent));
         let ended = self.env.clock.now();
         let failure = match mirrored {
-            Ok(snapshot) => {
+            Ok((snapshot, field_changes)) => {
                 let attempt = attempt_of_snapshot(&snapshot, started, ended, spent);
+                let attempt = BackupAttempt { field_changes, ..attempt };
                 let whole = attempt.outcome == AttemptOutcome::Complete;
                 self.add_result(Ok(whole));
                 return attempt;

@@ -111,6 +111,9 @@ impl AccountStatus {
             newest(persisted.last_success, summary.newest.as_ref().map(|newest| newest.ended));
         let records =
             if summary.records.is_empty() { &persisted.records } else { &summary.records };
+        let recent: Vec<_> = persisted.field_changes.iter().filter(|it| it.is_recent).collect();
+        let fields_since = recent.iter().map(|it| it.at).min();
+        let field_changes: Vec<_> = recent.into_iter().map(|it| it.change.clone()).collect();
         let facts = HealthFacts {
             attempt: result.as_ref(),
             failing_since: persisted.failing_since,
@@ -124,6 +127,8 @@ impl AccountStatus {
             records: records.values().sum(),
             unknown_writes: summary.unknown_writes,
             unknown_since: summary.unknown_since,
+            field_changes: &field_changes,
+            fields_since,
         };
         let (problems, new_alerts) =
             rules::evaluate(&persisted.problems, &facts, most_removed, account, now);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::model::SnapshotId;
+use crate::model::field_changes::ServiceFieldChange;
 use crate::model::named::named;
 
 /// One backup attempt.
@@ -40,6 +41,10 @@ pub struct BackupAttempt {
     /// Removed records by resource name, for lists that have any.
     #[serde(default)]
     pub removals: BTreeMap<String, RemovedCount>,
+    /// Changes of the service's fields that no earlier attempt reported. The persisted state has
+    /// them apart from the attempt.
+    #[serde(skip)]
+    pub field_changes: Vec<ServiceFieldChange>,
     /// Whether it covered only some of the resources.
     #[serde(default)]
     pub limited: bool,
@@ -75,6 +80,7 @@ impl BackupAttempt {
             removed: 0,
             key_refused: false,
             removals: BTreeMap::new(),
+            field_changes: Vec::new(),
             limited: false,
             by_hand: false,
         }
@@ -141,6 +147,8 @@ named! {
         PostBackup = "after",
         /// A run has writes whose outcome is not known.
         Unknown = "unknown",
+        /// The newest backup found that the service sends other fields than before.
+        Fields = "fields",
     }
 }
 

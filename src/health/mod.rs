@@ -4,6 +4,7 @@
 //! * [`account_status`]: the status of an account
 //! * [`rules`]: which problems an account has, and since when
 //! * [`alert_message`]: alerts as signed messages
+//! * [`field_change_text`]: changes of the service's fields as sentences
 //! * [`pending_alerts`]: alerts that are not delivered yet
 //! * [`scheduled_account`]: an account with its schedule and limits
 //! * [`persisted_state`]: what is recorded of an account between processes
@@ -11,6 +12,7 @@
 pub mod account_status;
 pub mod alert_message;
 pub mod attempt;
+pub mod field_change_text;
 pub mod pending_alerts;
 pub mod persisted_state;
 pub mod rules;

@@ -12,6 +12,8 @@ use crate::health::attempt::{
     AttemptOutcome, BackupAttempt, BackupTotals, HealthProblem, VaultSummary,
 };
 use crate::health::pending_alerts::PendingAlert;
+use crate::model::SnapshotId;
+use crate::model::field_changes::ServiceFieldChange;
 use crate::schedule::due_queue::QueueHistory;
 
 /// The most attempts that are kept in memory until they are written.
@@ -24,6 +26,23 @@ pub struct PostponedBackups {
     pub since: Timestamp,
     /// Names the other process.
     pub message: String,
+}
+
+/// The most reported changes of fields that are kept, the newest ones.
+const MAX_FIELD_CHANGES: usize = 100;
+
+/// A change of the service's fields that a backup reported.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportedFieldChange {
+    /// The change.
+    #[serde(flatten)]
+    pub change: ServiceFieldChange,
+    /// End of the backup.
+    pub at: Timestamp,
+    /// Its snapshot.
+    pub snapshot: Option<SnapshotId>,
+    /// Whether no later backup of the whole account succeeded.
+    pub is_recent: bool,
 }
 
 /// The recorded state of one account. Its JSON is the content of the state file.
@@ -54,6 +73,8 @@ pub struct PersistedState {
     pub totals: BackupTotals,
     /// Number of records by resource name, in the newest snapshot.
     pub records: BTreeMap<String, u64>,
+    /// Changes of the service's fields that backups reported, the newest last.
+    pub field_changes: Vec<ReportedFieldChange>,
     /// Alerts that are not delivered yet.
     pub outbox: Vec<PendingAlert>,
     /// Since when attempts of the account are recorded.
@@ -84,6 +105,7 @@ impl PersistedState {
         self.last_success = other.last_success;
         self.last_complete = other.last_complete;
         self.totals = other.totals;
+        self.field_changes.clone_from(&other.field_changes);
         self.watched = self.watched.or(other.watched);
         for attempt in std::mem::take(&mut self.pending) {
             self.add(&attempt);
@@ -112,6 +134,7 @@ impl PersistedState {
         }
         self.put_off = None;
         self.watched.get_or_insert(attempt.started);
+        self.add_field_changes(attempt);
         let totals = &mut self.totals;
         let add = |to: &mut u64, more: u64| *to = to.saturating_add(more);
         add(&mut totals.backups, 1);
@@ -141,6 +164,25 @@ impl PersistedState {
             self.last_result = self.last.take();
         }
         self.last = Some(attempt.clone());
+    }
+
+    fn add_field_changes(&mut self, attempt: &BackupAttempt) {
+        if matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
+            let is_whole = !attempt.limited;
+            self.field_changes.iter_mut().for_each(|it| it.is_recent &= !is_whole);
+        }
+        self.field_changes.extend(attempt.field_changes.iter().map(|change| {
+            let (at, snapshot) = (attempt.ended, attempt.snapshot);
+            ReportedFieldChange { change: change.clone(), at, snapshot, is_recent: true }
+        }));
+        let over = self.field_changes.len().saturating_sub(MAX_FIELD_CHANGES);
+        self.field_changes.drain(..over);
+    }
+
+    /// Whether a backup has reported the same change.
+    #[must_use]
+    pub fn has_reported(&self, change: &ServiceFieldChange) -> bool {
+        self.field_changes.iter().any(|it| it.change.repeats(change))
     }
 
     /// The history that the due queue needs, for an account with the schedule `schedule` and this

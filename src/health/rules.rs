@@ -9,9 +9,11 @@ use crate::health::attempt::{
     Alert, AlertEvent, AttemptOutcome, BackupAttempt, EmptiedList, HealthProblem, ProblemKind,
     RemovedCount,
 };
+use crate::health::field_change_text::sentences;
 use crate::health::persisted_state::PostponedBackups;
 use crate::model::CountOrPercent;
 use crate::model::count_or_percent::MIN_RECORDS_FOR_PERCENT;
+use crate::model::field_changes::ServiceFieldChange;
 
 /// Everything that the rules take into account.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,6 +42,10 @@ pub struct HealthFacts<'a> {
     pub unknown_writes: u64,
     /// Start of the first of these runs.
     pub unknown_since: Option<Timestamp>,
+    /// Changes of the service's fields that the newest backup reported.
+    pub field_changes: &'a [ServiceFieldChange],
+    /// End of that backup.
+    pub fields_since: Option<Timestamp>,
 }
 
 /// Whether more records were removed between two backups than `most` allows.
@@ -116,6 +122,7 @@ fn evaluate_kind(
         ProblemKind::Locked => locked(facts, account, now),
         ProblemKind::PostBackup => after(facts),
         ProblemKind::Unknown => unknown(facts, account),
+        ProblemKind::Fields => fields(facts, account),
     }
 }
 
@@ -336,6 +343,20 @@ fn unknown(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
             "run `linkvault runs {account}` to find the run, then `linkvault resolve` to see the candidates"
         )),
         since: facts.unknown_since,
+    }
+}
+
+fn fields(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
+    if facts.field_changes.is_empty() {
+        return ProblemVerdict::Resolved("the newest backup found no further change of fields");
+    }
+    let message = sentences(facts.field_changes).join("; ");
+    ProblemVerdict::Open {
+        message: truncate(&message, MAX_REASON).into_owned(),
+        hint: Some(format!(
+            "run `linkvault doctor {account}` to list the changes; backups keep all fields as sent"
+        )),
+        since: facts.fields_since,
     }
 }
 

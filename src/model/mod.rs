@@ -3,6 +3,7 @@
 
 pub mod count_or_percent;
 pub mod differences;
+pub mod field_changes;
 pub mod ids;
 pub(crate) mod members;
 pub(crate) mod named;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::account_options::{configured_backup, statistics_mode};
 use super::account_session::{AccountSession, SessionLimits, lock_command};
 use super::backup_attempts::{
-    attempt_of_error, attempt_of_snapshot, emptied, recent, save_attempt,
+    attempt_of_error, attempt_of_snapshot, emptied, field_changes, recent, save_attempt,
 };
 use super::input::scope;
 use super::{Env, OpError, OpErrorKind};
@@ -103,8 +103,8 @@ pub struct BackupReport {
     pub scans: NewScans,
     /// The attempt, as recorded for `status`.
     pub attempt: BackupAttempt,
-    /// The problems for which the daemon would send an alert: many removed records, and lists that
-    /// became empty.
+    /// The problems for which the daemon would send an alert: many removed records, lists that
+    /// became empty, and changes of the service's fields.
     pub problems: Vec<HealthProblem>,
     /// The snapshot that the account is equal to, if the new one was dropped for that reason.
     pub unchanged_since: Option<SnapshotId>,
@@ -127,12 +127,13 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
         run_backup(env, request, &progress, &mut spent).and_then(|(summary, mut vault)| {
             let scans = vault.new_scans(summary.snapshot.number)?;
             let emptied = emptied(&recent(&vault)?);
+            let fields = field_changes(request.account, &mut vault, &summary.snapshot)?;
             let unchanged = match request.skip_if_unchanged {
                 true => vault.drop_unchanged(summary.snapshot.number, env.clock.now())?,
                 false => None,
             };
             vault.checkpoint()?;
-            Ok((summary, scans, emptied, unchanged, vault.path().to_owned()))
+            Ok((summary, scans, emptied, fields, unchanged, vault.path().to_owned()))
         });
     drop(progress);
     let ended = env.clock.now();
@@ -155,9 +156,10 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
             }
         }
     })?;
-    let (summary, scans, emptied, unchanged_since, vault) = mirrored;
+    let (summary, scans, emptied, fields, unchanged_since, vault) = mirrored;
     let mut attempt = attempt_of_snapshot(&summary.snapshot, started, ended, spent);
     attempt.snapshot = unchanged_since.or(attempt.snapshot);
+    attempt.field_changes = fields;
     if let Err(why) = save_attempt(account, &attempt) {
         env.warn(why);
     }
@@ -254,8 +256,8 @@ fn least_requests(scope: &[Resource], known: Option<&Snapshot>) -> u64 {
     1 + scope.iter().map(|resource| list(*resource)).sum::<u64>()
 }
 
-/// The problems for which the daemon would send an alert: many removed records, and lists that
-/// became empty.
+/// The problems for which the daemon would send an alert: many removed records, lists that became
+/// empty, and changes of the service's fields.
 fn problems(
     account: &AccountConfig,
     attempt: &BackupAttempt,
@@ -263,10 +265,16 @@ fn problems(
     emptied: &[EmptiedList],
     now: Timestamp,
 ) -> Vec<HealthProblem> {
-    let facts =
-        HealthFacts { last_whole: Some(attempt), records, emptied, ..HealthFacts::default() };
+    let facts = HealthFacts {
+        last_whole: Some(attempt),
+        records,
+        emptied,
+        field_changes: &attempt.field_changes,
+        ..HealthFacts::default()
+    };
     let most = account.settings.alerts.removed;
     let (mut found, _) = evaluate(&[], &facts, most, &account.name, now);
-    found.retain(|it| matches!(it.kind, ProblemKind::Removed | ProblemKind::Emptied));
+    use ProblemKind::{Emptied, Fields, Removed};
+    found.retain(|it| matches!(it.kind, Removed | Emptied | Fields));
     found
 }

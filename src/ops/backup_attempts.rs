@@ -8,6 +8,7 @@ use crate::config::AccountConfig;
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, EmptiedList, RemovedCount};
 use crate::health::persisted_state::{self, PersistedState};
 use crate::model::count_or_percent::MIN_RECORDS_FOR_PERCENT;
+use crate::model::field_changes::ServiceFieldChange;
 use crate::model::{Resource, SnapshotId};
 use crate::vault::browse::PageRange;
 use crate::vault::snapshot::{ReadState, RequestUsage, ResourceOutcome, Snapshot};
@@ -101,6 +102,45 @@ pub fn save_attempt(account: &AccountConfig, attempt: &BackupAttempt) -> Result<
         format!("cannot record this backup in {file}: {error}")
     })
 }
+
+/// The changes of the service's fields since the backup before `snapshot` that no recorded attempt
+/// has reported. Each resource is compared with the newest backup that read it completely.
+pub fn field_changes(
+    account: &AccountConfig,
+    vault: &mut Vault,
+    snapshot: &Snapshot,
+) -> Result<Vec<ServiceFieldChange>, VaultError> {
+    let is_read = |outcome: &&ResourceOutcome| outcome.state == ReadState::Complete;
+    let read: Vec<_> = snapshot.outcomes.iter().filter(is_read).collect();
+    let mut before = BTreeMap::new();
+    for skip in (0..).step_by(FEW) {
+        let page = vault.newest_snapshots(PageRange { skip, take: FEW as u64 })?;
+        for earlier in page.iter().filter(|it| it.number < snapshot.number && !it.of_run) {
+            for outcome in earlier.outcomes.iter().filter(is_read) {
+                let found = || (earlier.number, outcome.clone());
+                before.entry(outcome.resource).or_insert_with(found);
+            }
+        }
+        if page.len() < FEW || read.iter().all(|it| before.contains_key(&it.resource)) {
+            break;
+        }
+    }
+    let mut changes = Vec::new();
+    for after in read {
+        if let Some((number, before)) = before.get(&after.resource) {
+            changes.extend(vault.field_changes((*number, before), (snapshot.number, after))?);
+        }
+    }
+    if !changes.is_empty() {
+        let (persisted, _) = PersistedState::read(&account.vault);
+        changes.retain(|change| !persisted.has_reported(change));
+    }
+    Ok(changes)
+}
+
+/// The number of snapshots that [`field_changes`] reads at once. The backup before is mostly among
+/// them.
+const FEW: usize = 5;
 
 /// The number of newest backups in which a list that became empty is looked for.
 pub const RECENT: usize = 10;

@@ -13,6 +13,8 @@ use crate::api::rate_limit_headers::RateLimitHeaders;
 use crate::clock::Timestamp;
 use crate::config::{AccountConfig, AccountLocation};
 use crate::crawl::request_account;
+use crate::health::field_change_text::sentences;
+use crate::health::persisted_state::PersistedState;
 use crate::model::named::named;
 use crate::progress::NoProgress;
 use crate::vault::lock::{Lock, LockHolder};
@@ -29,6 +31,8 @@ named! {
         Service = "service",
         /// The vault's file.
         Vault = "vault",
+        /// A change of the service's fields that a backup reported.
+        Fields = "fields",
         /// The lock of the account.
         Lock = "lock",
         /// The API key: the service accepts it, for the account of the vault.
@@ -55,6 +59,13 @@ pub enum CheckResult {
         snapshots: u64,
         /// When the newest complete snapshot began.
         complete: Option<Timestamp>,
+    },
+    /// The service sends other fields than before, in one sentence.
+    FieldChange {
+        /// The change.
+        text: String,
+        /// When the backup that found it ended.
+        at: Timestamp,
     },
     /// Another process holds the account's lock, so no request was sent.
     Locked(LockHolder),
@@ -104,6 +115,7 @@ pub fn examine(env: &Env, account: &AccountConfig) -> Vec<CheckFinding> {
         Err(error) => (Err(error), None),
     };
     findings.push(CheckFinding { subject: CheckSubject::Vault, found });
+    findings.extend(field_changes(account));
     if let Some(holder) = Lock::holder(&account.vault) {
         // A request now could use up the rate limit of the other process.
         findings.push(CheckFinding::ok(CheckSubject::Lock, CheckResult::Locked(holder)));
@@ -123,6 +135,18 @@ fn vault(account: &AccountConfig) -> Result<(CheckResult, Option<AccountIdentity
     let complete = complete.map(|it| it.started);
     let found = CheckResult::Vault { snapshots: snapshots.len() as u64, complete };
     Ok((found, vault.identity()?))
+}
+
+/// The changes of the service's fields that backups reported, the newest first.
+fn field_changes(account: &AccountConfig) -> Vec<CheckFinding> {
+    let (persisted, _) = PersistedState::read(&account.vault);
+    let backups = persisted.field_changes.chunk_by(|one, other| one.at == other.at).rev();
+    let findings = backups.flat_map(|reported| {
+        let changes: Vec<_> = reported.iter().map(|it| it.change.clone()).collect();
+        let at = reported.first().map_or(Timestamp(0), |it| it.at);
+        sentences(&changes).into_iter().map(move |text| CheckResult::FieldChange { text, at })
+    });
+    findings.map(|found| CheckFinding::ok(CheckSubject::Fields, found)).collect()
 }
 
 /// Key, account, clock and limit, from one request.

@@ -15,6 +15,7 @@ mod checksums;
 mod columns;
 pub mod digest;
 mod error;
+mod field_types;
 pub mod forget;
 mod header;
 mod id_columns;

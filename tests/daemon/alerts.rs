@@ -67,6 +67,38 @@ fn undelivered_alerts_are_sent_by_the_next_process() {
 }
 
 #[test]
+fn changed_fields_are_one_alert() {
+    let service = LiveService::start("", "");
+    let listener = Host::status("200 X");
+    let environment = alerting(&service, &listener);
+    environment.run(&["backup", "main", "-q"]).succeeds();
+    service.sandbox().mutate(|store| {
+        for (_, pixel) in store.pixels.iter_mut() {
+            pixel.extra.insert("owner".to_owned(), "s3cret".into());
+        }
+    });
+    let daemon = Daemon::listening(&environment, "off");
+    let next_alert = || loop {
+        let (head, body) = listener.next();
+        if head.starts_with("POST ") {
+            break serde_json::from_str::<Value>(&body).unwrap();
+        }
+    };
+    let begun = next_alert();
+    assert_eq!((&begun["event"], &begun["problem"]), (&"begun".into(), &"fields".into()));
+    assert_eq!(begun["message"], "the service now sends `owner` (text) for pixels");
+    let ended = next_alert();
+    assert_eq!((&ended["event"], &ended["since"]), (&"ended".into(), &begun["since"]));
+    for _ in 0..2 {
+        daemon.wait_for_line("another backup", |line| line["message"] == "complete");
+    }
+    daemon.stops("-TERM");
+    let told = environment.text("told");
+    assert_eq!(told.lines().map(str::trim_end).collect::<Vec<_>>(), ["begun", "ended"]);
+    environment.run(&["doctor", "main"]).succeeds().stdout_has("the service now sends `owner`");
+}
+
+#[test]
 fn the_daemon_serves_web_ui_health_and_metrics() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new()

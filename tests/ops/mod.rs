@@ -4,6 +4,7 @@ mod apply;
 mod backup;
 mod diff_files;
 mod export;
+mod field_changes;
 mod full_disk;
 mod import;
 mod import_cells;

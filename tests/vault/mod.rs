@@ -4,6 +4,7 @@ mod batched_pages;
 mod bit_flips;
 mod browsing;
 mod damage;
+mod field_types;
 mod files;
 mod finished_snapshots;
 mod forgetting;

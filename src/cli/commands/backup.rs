@@ -8,7 +8,8 @@ use crate::cli::{App, CliError, CommandResult, Exit, OpErrorKind, values};
 use crate::config::{AccountConfig, StatisticsSetting};
 use crate::crawl::StatisticsMode;
 use crate::format;
-use crate::health::attempt::AttemptOutcome;
+use crate::health::attempt::{AttemptOutcome, ProblemKind};
+use crate::health::field_change_text::sentences;
 use crate::model::Resource;
 use crate::ops::backup::{BackupRequest, backup, estimate};
 use crate::ops::shared_accounts::shared_accounts;
@@ -142,7 +143,13 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
 fn one(args: &Args, app: &App, account: &AccountConfig) -> Result<(Value, Exit), CliError> {
     let report = backup(&app.env, &args.request(account))?;
     for problem in &report.problems {
-        app.out.warn(&problem.message);
+        match problem.kind {
+            // All of them, each on a line.
+            ProblemKind::Fields => {
+                sentences(&report.attempt.field_changes).iter().for_each(|it| app.out.warn(it));
+            }
+            _ => app.out.warn(&problem.message),
+        }
         if let Some(hint) = &problem.hint {
             app.out.note(format_args!("hint: {hint}"));
         }

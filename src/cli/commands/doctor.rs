@@ -8,7 +8,7 @@ use crate::format;
 use crate::ops::doctor::{CheckFinding, CheckResult, examine};
 use crate::ops::shared_accounts::shared_accounts;
 
-/// Check configuration, key, clock and limit; write nothing
+/// Check configuration, key, clock and limit; list changed fields; write nothing
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -90,6 +90,9 @@ fn describe(app: &App, account: &AccountConfig, found: &CheckResult) -> String {
                 |it| format!("the newest complete one {}", format::age(it, app.env.clock.now())),
             );
             format!("{vault}: {count}, {age}")
+        }
+        CheckResult::FieldChange { text, at } => {
+            format!("{text} (found {})", format::age(*at, app.env.clock.now()))
         }
         CheckResult::Locked(holder) => {
             format!("pid {} runs `{}`; the service was not asked", holder.pid, holder.command)

@@ -27,7 +27,8 @@ Exit codes:
     is too old
   3 the newest backup is partial, no backup was made yet, many records were removed,
     a list became empty, another process prevented backups for an hour, the work
-    after a backup failed, or the outcome of a write is unknown")]
+    after a backup failed, the outcome of a write is unknown, or the newest backup
+    found that the service sends other fields than before")]
 pub struct Args {
     /// Accounts to show; default: all configured accounts
     #[arg(value_name = "ACCOUNT")]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::health::account_status::{AccountStatus, DueTimes, Health};
 use crate::health::attempt::ProblemKind;
 use crate::health::persisted_state::*;
-use crate::model::{CountOrPercent, SnapshotId};
+use crate::model::field_changes::ServiceFieldChangeKind;
+use crate::model::{CountOrPercent, Resource, SnapshotId};
 
 pub fn attempt(outcome: AttemptOutcome, ended: i64) -> BackupAttempt {
     BackupAttempt {
@@ -95,6 +96,44 @@ fn health_depends_on_the_newest_backup_of_any_process() {
         account_status(&persisted, &summary(5000), None).problems[0].kind,
         ProblemKind::KeyRefused
     );
+}
+
+#[test]
+fn changed_fields_are_a_problem_until_the_next_backup_of_the_whole_account() {
+    let change = |nth: usize| ServiceFieldChange {
+        resource: Resource::Pixels,
+        field: format!("field {nth}"),
+        kind: ServiceFieldChangeKind::Missing,
+    };
+    let with = |attempt, field_changes| BackupAttempt { field_changes, ..attempt };
+    let complete = |ended| attempt(AttemptOutcome::Complete, ended);
+    let limited = |ended| BackupAttempt { limited: true, ..complete(ended) };
+    let problems = |persisted: &PersistedState| {
+        let status = account_status(persisted, &summary(5000), None);
+        let of = |it: HealthProblem| {
+            (it.kind == ProblemKind::Fields).then_some((it.since.0, it.message))
+        };
+        status.problems.into_iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let mut persisted = PersistedState::default();
+    persisted.add(&with(complete(6000), vec![change(1)]));
+    persisted.add(&with(limited(7000), vec![change(2)]));
+    persisted.add(&attempt(AttemptOutcome::Failed, 8000));
+    let both = "the service no longer sends `field 1`, `field 2` for pixels";
+    assert_eq!(problems(&persisted), [(6000, both.to_owned())]);
+    let json = serde_json::to_string(&persisted).unwrap();
+    let mut reread: PersistedState = serde_json::from_str(&json).unwrap();
+    assert_eq!(problems(&reread), problems(&persisted));
+    // The daemon merges what another process recorded.
+    let mut merged = PersistedState::default();
+    merged.take_record(&reread);
+    assert_eq!(merged.field_changes, persisted.field_changes);
+    reread.add(&complete(9000));
+    assert!(problems(&reread).is_empty());
+    assert!(reread.has_reported(&change(1)) && !reread.has_reported(&change(3)));
+    reread.add(&with(complete(9500), (0..5000).map(change).collect()));
+    assert_eq!(reread.field_changes.len(), MAX_FIELD_CHANGES);
+    assert!(reread.has_reported(&change(4999)) && !reread.has_reported(&change(0)));
 }
 
 #[test]

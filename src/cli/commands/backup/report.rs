@@ -54,6 +54,7 @@ pub fn document(account: &AccountConfig, report: &BackupReport) -> Value {
         "scans": {"codes": scans.codes, "more": scans.scans},
         "problems": problems,
         "alerts": alerts.collect::<Vec<_>>(),
+        "field_changes": report.attempt.field_changes,
         "digest": snapshot.digest,
         "vault": vault.display().to_string(),
     })
