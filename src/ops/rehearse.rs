@@ -96,7 +96,8 @@ pub fn rehearse(env: &Env, request: RehearseRequest<'_>) -> Result<RehearsalRepo
     if request.fresh {
         let stats = Some(StatisticsSetting::None);
         let limits = *limits;
-        backup(env, &BackupRequest { stats, limits, ..BackupRequest::new("rehearse", account) })?;
+        let request = BackupRequest { stats, limits, ..BackupRequest::new("rehearse", account) };
+        backup(env, &request)?.problems.iter().for_each(|it| env.warn(&it.message));
     }
     let (mut session, (snapshot, taken)) = open()?;
     env.note(format_args!(

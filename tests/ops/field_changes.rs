@@ -227,6 +227,18 @@ fn a_change_that_a_run_meets_is_reported_by_the_next_backup() {
     assert_eq!(warnings, ["warning: the service now sends `colour` (text) for campaigns"]);
 }
 
+/// Its backup is recorded, so no later one reports the change again.
+#[test]
+fn the_backup_of_a_rehearsal_reports_changes() {
+    let (service, environment) = backed_up();
+    send(&service, "folder", Some(json!("a")));
+    let environment = environment.file("campaigns.csv", "name\nAutumn 2027\n");
+    let run = ["rehearse", "campaigns.csv", "--to", "main", "--fresh"];
+    let warning = "warning: the service now sends `folder` (text) for qr_codes\n";
+    environment.run(&run).succeeds().stderr_has(warning);
+    reports_nothing(&environment);
+}
+
 #[test]
 fn hostile_names_are_escaped_and_bounded() {
     let (service, environment) = backed_up();
