@@ -332,12 +332,14 @@ fn run_plan(
     policy: &Policy,
     run: &RunOptions,
 ) -> Result<PlanEnd, OpError> {
-    session.env.events().planned(&plan, run.dry_run)?;
-    if let Some(kept) = kept {
-        session.env.note_with(kept, &NextStep::DeleteMissing);
-    }
-    guard_or_ask(session.env, &plan, &observation, policy, !run.yes && !run.dry_run)
-        .map_err(|it| session.discard_after(&observation, it))?;
+    let env = session.env;
+    let shown = env.events().planned(&plan, run.dry_run).and_then(|()| {
+        if let Some(kept) = kept {
+            env.note_with(kept, &NextStep::DeleteMissing);
+        }
+        guard_or_ask(env, &plan, &observation, policy, !run.yes && !run.dry_run)
+    });
+    shown.map_err(|failure| session.discard_after(&observation, failure))?;
     if run.dry_run {
         let observation = Box::new(observation);
         return Ok(PlanEnd::Planned { plan, input: request.input, observation });

@@ -199,17 +199,18 @@ fn move_records(
         write(&mut session, request, moved, for_report, after)?;
         return Ok(MigrateReport::Verified { moving: Box::new(moving), report, flags_of, flags });
     }
-    env.events().planned(&moving.plan, request.goal != MigrateGoal::Apply)?;
+    let ask = request.goal == MigrateGoal::Apply && !request.yes;
+    let mut shown = env.events().planned(&moving.plan, request.goal != MigrateGoal::Apply);
+    if ask && shown.is_ok() && !moving.plan.steps.is_empty() {
+        shown = env.events().manual_tasks(&moving.manual);
+    }
+    shown.map_err(|failure| session.discard_after(&observation, failure))?;
     if let MigrateGoal::Save(file) = &request.goal {
         save(env, to, &moving.plan, &observation, file)?;
         let after = Some(observation.state.clone());
         write(&mut session, request, moved, for_report, after)?;
         let (moving, observation) = (Box::new(moving), Box::new(observation));
         return Ok(MigrateReport::Planned { moving, from: moved.name.clone(), observation });
-    }
-    let ask = request.goal == MigrateGoal::Apply && !request.yes;
-    if ask && !moving.plan.steps.is_empty() {
-        env.events().manual_tasks(&moving.manual)?;
     }
     guard_or_ask(env, &moving.plan, &observation, &policy, ask)
         .map_err(|failure| session.discard_after(&observation, failure))?;

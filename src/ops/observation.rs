@@ -156,7 +156,11 @@ pub fn observe_into(
     let report = crawl::observe(session.link(clock, progress), scope, vault)?;
     let snapshot = report.snapshot;
     let which = crawl::with_parents(which);
-    crawl::require_complete(&snapshot, &which)?;
+    if let Err(unread) = crawl::require_complete(&snapshot, &which) {
+        // No run begins with it, so it would count as a backup.
+        vault.forget(&[snapshot.number], clock.now())?;
+        return Err(unread.into());
+    }
     let confirming = report.confirmed;
     let reading = (session.client.counters().requests - before).saturating_sub(confirming);
     let outcomes = snapshot.outcomes.iter();

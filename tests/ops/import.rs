@@ -9,6 +9,32 @@ const REFUSED: &str = "id,name,public\n2,Newsletter,yes\n,Winter,no\n5,Readers' 
 
 const MESSAGE: &str = "You already have a campaign with that name.";
 
+/// A look at the account without a run must not count as a backup.
+#[test]
+fn a_plan_that_is_not_applied_leaves_no_snapshot() {
+    let (environment, service) = TestEnvironment::with_service("");
+    // More than a buffer of the output holds.
+    let rows: String = (0..300).map(|nth| format!("New channel {nth}\n")).collect();
+    environment.write("channels.csv", &format!("name\n{rows}"));
+    let snapshots = || {
+        let document = environment.run(&["snapshots", "main", "--json"]).succeeds().json();
+        document["snapshots"].as_array().unwrap().len()
+    };
+    environment.run(&["backup", "-q"]).succeeds();
+    // The plan cannot be shown.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let import = ["import", "channels.csv", "--to", "main", "--yes"];
+    let output = environment.command(&import).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), snapshots()), (Some(0), 1), "{output:?}");
+    // The list of channels cannot be read completely.
+    service.faults("html@GET /api/channels");
+    assert_ne!(environment.run(&import).code(), Some(0));
+    service.faults("");
+    assert_eq!(snapshots(), 1);
+    assert!(service.writes().is_empty());
+}
+
 #[test]
 fn rows_without_an_id_create_or_match_by_name() {
     let (environment, service) = TestEnvironment::with_service("");
