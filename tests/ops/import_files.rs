@@ -133,3 +133,28 @@ fn files_beside_an_export_are_further_rows() {
             .stderr_has("error: cannot combine ");
     }
 }
+
+/// An assignment cannot be undone, so it must not go to the record that was not meant.
+#[test]
+fn a_number_that_is_an_id_and_a_name_is_ambiguous() {
+    let (environment, service) = TestEnvironment::with_service("");
+    environment.write("channels.csv", "name\n2\n");
+    environment.write("channel_items.csv", "channel,type,id\n2,qr,1\n3,qr,1\n");
+    environment.write("campaigns.csv", "name\n1\n");
+    environment.write("campaign_links.csv", "campaign,link\n1,7\n");
+    let files = ["channel_items.csv", "campaign_links.csv", "channels.csv", "campaigns.csv"];
+    let command = [&["import", "--to", "main", "--yes"], &files[..]].concat();
+    let both = "is the id of one channel and the name of another: give the name of the first";
+    environment
+        .run(&command)
+        .exits_with(1)
+        .stderr_has(&format!("channel_items.csv:2: channel_items 1: `2` {both}"))
+        .stderr_has("campaign_links.csv:2: campaigns 1/links/7: `1` is the id of one campaign");
+    assert!(service.writes().is_empty());
+    // Rows of an export have ids.
+    service.sandbox().mutate(|store| store.channels.get_mut(1).unwrap().name = "2".to_owned());
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    environment.edit("sheets/channel_items.csv", "1,qr,2,", "1 ,qr,2,");
+    environment.run(&["plan", "sheets", "--to", "main"]).stdout_has("Nothing to do.");
+}

@@ -8,8 +8,9 @@ use super::matching;
 use super::naming::name_of;
 use super::order::StepDraft;
 use super::planner::Planner;
+use super::problems::InvalidRow;
 use super::request::{RequestSubject, ResolvedRef};
-use crate::change::desired::{DesiredRecord, RecordRef, SourceLocation};
+use crate::change::desired::{CampaignLink, DesiredRecord, RecordRef, SourceLocation};
 use crate::change::plan::{fingerprints, reversibility};
 use crate::change::reformatted::is_reformatted;
 use crate::model::resource::ITEM_TYPES;
@@ -58,6 +59,12 @@ impl Planner<'_> {
                 if self.was_unassigned(row) {
                     continue;
                 }
+            }
+            if let Some(channel_ref) = &row.channel
+                && let Some(what) = self.also_named(Resource::Channels, channel_ref, *channel)
+            {
+                self.add_invalid_row(resource, row, what);
+                continue;
             }
             if seen.insert((*channel, kind.clone(), *id)) {
                 self.assign(resource, None, subject, row.source.clone());
@@ -184,20 +191,22 @@ impl Planner<'_> {
                 Ok(campaign) if !self.admits_resolved(resource, campaign) => {
                     self.filtered_rows.extend(link.source.clone());
                 }
-                Ok(campaign) => wanted.push((campaign, link.link, link.source.clone())),
+                Ok(campaign) => match self.also_named(resource, &link.campaign, campaign) {
+                    Some(what) => {
+                        let (key, source) = (link_key(link), link.source.clone());
+                        self.problems.rows.push(InvalidRow { resource, key, what, source });
+                    }
+                    None => wanted.push((campaign, link.link, link.source.clone())),
+                },
                 Err(unresolved) => {
-                    let key = match &link.campaign {
-                        RecordRef::Id(id) => format!("{id}/links/{}", link.link),
-                        RecordRef::Name(name) => format!("{name}/links/{}", link.link),
-                    };
+                    let key = link_key(link);
                     match unresolved {
                         UnresolvedRef::NotFound(why) => {
                             self.add_unsupported(resource, &key, &why, link.source.as_ref())
                         }
                         UnresolvedRef::Ambiguous(what) => {
                             let source = link.source.clone();
-                            let row = super::problems::InvalidRow { resource, key, what, source };
-                            self.problems.rows.push(row);
+                            self.problems.rows.push(InvalidRow { resource, key, what, source });
                         }
                     }
                 }
@@ -368,6 +377,31 @@ impl Planner<'_> {
         }
     }
 
+    /// The problem of a number in a file that is the id of one record, `resolved`, and the name of
+    /// another: an assignment to the wrong one cannot be undone.
+    fn also_named(
+        &mut self,
+        resource: Resource,
+        record: &RecordRef,
+        resolved: ResolvedRef,
+    ) -> Option<String> {
+        // The ids of a state are ids.
+        if self.desired.recreate_missing || self.is_migration() {
+            return None;
+        }
+        let RecordRef::Id(id) = record else { return None };
+        match self.by_name(resource, &id.to_string()) {
+            Ok(named) if named == resolved => return None,
+            Err(UnresolvedRef::NotFound(_)) => return None,
+            Ok(_) | Err(UnresolvedRef::Ambiguous(_)) => {}
+        }
+        let title = resource.spec().title;
+        Some(format!(
+            "`{id}` is the id of one {title} and the name of another: give the name of the first, or \
+             the id of the second"
+        ))
+    }
+
     /// Adds the names of the records that are not desired records to the index.
     fn index_other_names(&mut self, resource: Resource) {
         let wanted: HashSet<ResolvedRef> = self
@@ -385,6 +419,14 @@ impl Planner<'_> {
                 self.named.entry((resource, key)).or_default().push(ResolvedRef::Id(id));
             }
         }
+    }
+}
+
+/// The key of a link as the row gives it: `campaign/links/id`.
+fn link_key(link: &CampaignLink) -> String {
+    match &link.campaign {
+        RecordRef::Id(id) => format!("{id}/links/{}", link.link),
+        RecordRef::Name(name) => format!("{name}/links/{}", link.link),
     }
 }
 

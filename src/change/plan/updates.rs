@@ -127,16 +127,11 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Whether rows may refer to records by name.
     fn refers_to_names(&self) -> bool {
-        use crate::change::desired::RecordRef;
         let items = self.desired.resources.get(&Resource::ChannelItems);
-        let mut items = items.into_iter().flat_map(|items| &items.records);
-        items.any(|item| matches!(item.channel, Some(RecordRef::Name(_))))
-            || self
-                .desired
-                .campaign_links
-                .iter()
-                .any(|it| matches!(it.campaign, RecordRef::Name(_)))
+        let any = items.is_some_and(|items| !items.records.is_empty());
+        (any || !self.desired.campaign_links.is_empty()) && !self.desired.recreate_missing
     }
 
     /// Plans one desired record and returns the record that references to it resolve to.
