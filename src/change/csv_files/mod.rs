@@ -15,6 +15,7 @@ mod problem;
 pub mod read;
 pub mod rejected;
 mod rows;
+mod sheet_forms;
 mod source;
 mod suspicious;
 mod values;

@@ -65,6 +65,12 @@ pub enum CsvProblemKind {
     NoScheme,
     /// Suspicious: an unknown type of a new pixel.
     PixelType,
+    /// Suspicious: the error of a formula as a text.
+    ErrorText,
+    /// Suspicious: a name with characters that a conversion has replaced.
+    LostCharacters,
+    /// Suspicious: a tag of a new pixel that is a date, a boolean or a formatted number.
+    NotATag,
 }
 
 impl CsvProblemKind {
@@ -106,6 +112,11 @@ impl CsvProblemKind {
             Self::PixelType => {
                 cells(&format!("are not a known pixel type; known: {}", PIXEL_TYPES.join(", ")))
             }
+            Self::ErrorText => cells("are errors of formulas in a spreadsheet"),
+            Self::LostCharacters => {
+                cells("have `?` where a conversion seems to have lost a character")
+            }
+            Self::NotATag => cells("are dates, booleans or numbers as a spreadsheet writes them"),
         }
     }
 }

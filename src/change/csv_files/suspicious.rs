@@ -2,6 +2,9 @@
 
 use crate::change::csv_files::columns::excerpt;
 use crate::change::csv_files::problem::{CellMistake, CsvProblemKind};
+use crate::change::csv_files::sheet_forms::{
+    has_lost_characters, is_error, is_scientific, not_a_tag,
+};
 use crate::change::csv_files::values;
 use crate::model::resource::PIXEL_TYPES;
 use crate::model::{Field, FieldKind, Resource};
@@ -37,7 +40,22 @@ pub(crate) fn suspicions(cell: EditedCell<'_>) -> Vec<CellMistake> {
         let what = "is a number that a spreadsheet has rounded";
         add(CsvProblemKind::RoundedNumber, what.to_owned());
     }
-    if formatted && matches!(field.kind, FieldKind::Text | FieldKind::TextOrList) {
+    let is_text = matches!(field.kind, FieldKind::Text | FieldKind::TextOrList);
+    if is_text && is_error(text.trim()) {
+        let what = "is the error of a formula in a spreadsheet";
+        add(CsvProblemKind::ErrorText, what.to_owned());
+    } else if is_name && has_lost_characters(text.trim()) {
+        let what = "has `?` where a conversion seems to have lost a character";
+        add(CsvProblemKind::LostCharacters, what.to_owned());
+    } else if resource == Resource::Pixels
+        && field.name == "tag"
+        && is_new
+        && !formatted
+        && let Some(what) = not_a_tag(text.trim())
+    {
+        add(CsvProblemKind::NotATag, what.to_owned());
+    }
+    if formatted && is_text {
         let what = "is a date, a time or a percentage, which the sheet shows in another form";
         add(CsvProblemKind::Formatted, what.to_owned());
     }
@@ -72,16 +90,6 @@ fn blank_ends(text: &str) -> Option<&'static str> {
 /// White space, and characters without a width.
 fn is_blank(letter: char) -> bool {
     letter.is_whitespace() || matches!(letter, '\u{200B}' | '\u{2060}' | '\u{FEFF}')
-}
-
-/// Whether a text is a number as spreadsheets show long ones: `1,23457E+14`.
-fn is_scientific(text: &str) -> bool {
-    let Some((number, exponent)) = text.split_once(['E', 'e']) else { return false };
-    let Some(exponent) = exponent.strip_prefix(['+', '-']) else { return false };
-    let number = number.strip_prefix(['+', '-']).unwrap_or(number);
-    let (whole, fraction) = number.split_once(['.', ',']).unwrap_or((number, "0"));
-    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
-    [whole, fraction, exponent].into_iter().all(is_digits)
 }
 
 /// Whether a text begins with a scheme, such as `https:` or `mailto:`. `example.com:8080` does not.
@@ -139,6 +147,34 @@ mod tests {
         for text in ["E+14", "1E5", "12E", "1,2,3E+1", "1.E+1", "AE+1", "123", "1E+1x"] {
             assert_eq!(found(Resource::Pixels, "tag", text), [""; 0], "{text}");
         }
+    }
+
+    #[test]
+    fn errors_of_formulas_are_suspicious_in_all_texts() {
+        let told = ["`#NAME?` is the error of a formula in a spreadsheet"];
+        for field in ["name", "description"] {
+            assert_eq!(found(Resource::Channels, field, "#NAME?"), told);
+        }
+        assert_eq!(found(Resource::QrCodes, "data", "#REF!").len(), 2, "and has no scheme");
+        assert_eq!(found(Resource::Pixels, "tag", "#NAME?"), told);
+    }
+
+    #[test]
+    fn tags_of_new_pixels_that_are_no_codes_are_suspicious() {
+        assert_eq!(found(Resource::Pixels, "tag", "02.01.2026"), ["`02.01.2026` is a date"]);
+        let name = |text: &str| found(Resource::Pixels, "name", text);
+        for text in ["02.01.2026", "12,5", "true", "-"] {
+            assert_eq!(name(text), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn names_with_lost_characters_are_suspicious() {
+        let told = "has `?` where a conversion seems to have lost a character";
+        let name = |text: &str| found(Resource::Channels, "name", text);
+        assert_eq!(name("?zmir"), [format!("`?zmir` {told}")]);
+        assert_eq!(found(Resource::Channels, "description", "What ?"), [""; 0]);
+        assert_eq!(found(Resource::QrCodes, "data", "https://a.example/ ?x"), [""; 0]);
     }
 
     #[test]

@@ -184,7 +184,7 @@ fn owned(text: &str) -> FieldValue<'static> {
 }
 
 /// The boolean that a word means, and whether the word needs a remark.
-fn boolean(text: &str) -> Option<(bool, bool)> {
+pub(crate) fn boolean(text: &str) -> Option<(bool, bool)> {
     let lower = text.to_lowercase();
     let is_in = |words: &[&str]| words.contains(&lower.as_str());
     let value = if is_in(TRUE_WORDS) {
