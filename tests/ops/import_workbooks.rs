@@ -162,6 +162,10 @@ fn cells_that_do_not_show_their_value_are_mistakes_or_suspicious() {
         "  a.xlsx#channels: description: 2 cells are numbers with more digits than a spreadsheet stores; \
          format them as text and type them again (rows 2, 3)\n",
     );
+    let merged = r#"<c t="str"><v>both</v></c></row></sheetData><mergeCells><mergeCell ref="A1:B1"/><mergeCell ref="B2:B3"/></mergeCells><sheetData><row>"#;
+    import_one(["", merged]).exits_with(1).stderr_has(
+        "  a.xlsx#channels:2: cells of this row are merged, so that only the first has a value; unmerge them\n",
+    );
     import_one(["", r#"<c t="inlineStr"><is><t>a_x0000_b</t></is></c>"#])
         .exits_with(1)
         .stderr_has("  a.xlsx#channels:3: the row has a NUL character\n");

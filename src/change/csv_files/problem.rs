@@ -29,6 +29,8 @@ pub enum CsvProblemKind {
     FormulaError,
     /// A formula of a workbook without a stored result.
     NotComputed,
+    /// A row with merged cells.
+    Merged,
     /// A number of a workbook with more digits than a spreadsheet stores.
     TooManyDigits,
     /// Not a boolean.
@@ -86,6 +88,9 @@ impl CsvProblemKind {
             Self::FormulaError => cells("have a formula with an error as its result"),
             Self::NotComputed => {
                 cells("have a formula without a result; open the file in a spreadsheet and save it")
+            }
+            Self::Merged => {
+                rows("have merged cells, of which only the first has a value; unmerge them")
             }
             Self::TooManyDigits => cells(
                 "are numbers with more digits than a spreadsheet stores; format them as text and type \

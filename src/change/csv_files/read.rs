@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::change::csv_files::cells::{Cell, Row};
-use crate::change::csv_files::columns::{self, CsvHeader, HeaderProblem, ParsedHeader};
+use crate::change::csv_files::columns::{self, Column, CsvHeader, HeaderProblem, ParsedHeader};
 use crate::change::csv_files::problem::Findings;
 use crate::change::csv_files::rows::{self, ExportContext, FileContext};
 use crate::change::csv_files::source::{RowSource, Rows};
@@ -11,6 +11,7 @@ use crate::change::csv_files::{CsvKind, CsvProblem, CsvProblemKind, CsvProblems}
 use crate::change::desired::{
     CampaignLink, DesiredRecord, DesiredState, RecordRef, SourceLocation,
 };
+use crate::change::workbook::MergedCells;
 use crate::model::natural_key::fold_case;
 use crate::model::{FieldValue, NaturalKey, Resource};
 
@@ -94,6 +95,7 @@ pub fn read_rows(
         findings.mistake(mistake, line, &name);
     }
     let Some(columns) = columns else { return Err(findings.problems) };
+    merged(source, &header, &columns, &mut findings);
     lines.limit(columns.len());
     let context = FileContext { kind: csv_kind, columns: &columns, known };
     let records = match csv_kind {
@@ -126,6 +128,28 @@ pub fn read_rows(
     let notes = notes.map(|note| format!("{name}: {note}")).collect();
     let Findings { problems, suspicious, .. } = findings;
     if problems.is_empty() { Ok(CsvInput { records, suspicious, notes }) } else { Err(problems) }
+}
+
+/// Reports merged cells in columns that are read: all but the first of them look empty, and an empty
+/// cell empties a value.
+fn merged(
+    source: &RowSource<'_>,
+    header: &Row<'_>,
+    columns: &[CsvHeader],
+    findings: &mut Findings<'_>,
+) {
+    for MergedCells { rows, columns: places } in source.merged() {
+        let (from, to) = (*places.start() as usize, *places.end() as usize);
+        let read = columns.iter().skip(from).take((to - from).saturating_add(1));
+        let is_read = read.into_iter().any(|it| it.column != Column::Ignored);
+        if u64::from(*rows.end()) > header.line && is_read {
+            let line = u64::from(*rows.start()).max(header.line + 1);
+            findings.row = Some(line);
+            let what =
+                "cells of this row are merged, so that only the first has a value; unmerge them";
+            findings.problem(CsvProblemKind::Merged, Some(line), None, what);
+        }
+    }
 }
 
 /// Passes each row with the right number of cells to `take`, which returns the number of rows so

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::change::csv_files::cells::{Cell, CellFault, MAX_COLUMNS, Row, TextRows, line_ends};
 use crate::change::csv_files::encoding::{DecodedText, EncodingProblem, TextEncoding, decode};
-use crate::change::workbook::{CellKind, Sheet, SheetRow};
+use crate::change::workbook::{CellKind, MergedCells, Sheet, SheetRow};
 
 /// The rows of an input.
 #[derive(Debug)]
@@ -54,6 +54,14 @@ impl<'a> RowSource<'a> {
         match self {
             Self::Text(decoded) => decoded.needs_mark(),
             Self::Sheet(_) => true,
+        }
+    }
+
+    /// The merged cells of a sheet.
+    pub(crate) fn merged(&self) -> &[MergedCells] {
+        match self {
+            Self::Text(_) => &[],
+            Self::Sheet(sheet) => &sheet.merged,
         }
     }
 

@@ -213,7 +213,11 @@ fn an_old_name_finds_the_record() {
     let name = |name: &str| Some(name.to_owned());
     assert_eq!(old_names(text), [name("A"), None, name("B")]);
     assert_eq!(old_names("old_name,color\nA,#ffffff\n"), [name("A")], "without a new name");
-    assert_eq!(old_names("id,old name\n1,A\n"), [None], "an id tells the record");
+    assert_eq!(
+        old_names("id,old name\n1,A\n"),
+        [Some("A".to_owned())],
+        "it is compared with the record of the id"
+    );
     let text = "old name,name\nNews,A\nnews,B\n";
     let told = "x.csv:3: old name: `news` is already in line 2";
     assert_eq!(wrong(Resource::Channels, text), [told]);

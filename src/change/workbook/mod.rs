@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use package::{Format, Package};
 
 pub use error::WorkbookError;
-pub use sheet::{CellKind, Sheet, SheetRow};
+pub use sheet::{CellKind, MergedCells, Sheet, SheetRow};
 
 /// Whether a file is a workbook, in a readable format or not: a zip archive or an OLE file.
 #[must_use]

@@ -138,6 +138,11 @@ impl TableReader {
         loop {
             let (count, mut cell) = match xml.next()? {
                 Event::Start(it) if is(&it, "table-cell") || is(&it, "covered-table-cell") => {
+                    let rows = repeated(&it, "number-rows-spanned")?;
+                    let columns = repeated(&it, "number-columns-spanned")?;
+                    let first = (self.row.saturating_add(1), column);
+                    let last = (self.row.saturating_add(rows), column.saturating_add(columns - 1));
+                    self.sheet.merge(first, last)?;
                     (repeated(&it, "number-columns-repeated")?, OpenCell::begin(&it)?)
                 }
                 Event::End(it) if it.local_name().as_ref() == "table-row" => break,

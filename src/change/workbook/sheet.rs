@@ -1,5 +1,7 @@
 //! The cells of a sheet that have a value, in little memory.
 
+use std::ops::RangeInclusive;
+
 use crate::change::workbook::error::{MAX_CELL, MAX_CELLS, MAX_ROWS, MAX_UNPACKED, WorkbookError};
 
 /// The kind of a cell.
@@ -34,11 +36,22 @@ struct StoredRow {
     end: usize,
 }
 
+/// Cells that a sheet shows as one. Only the first of them has a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergedCells {
+    /// From 1.
+    pub rows: RangeInclusive<u32>,
+    /// From 0.
+    pub columns: RangeInclusive<u32>,
+}
+
 /// A sheet of a workbook.
 #[derive(Debug)]
 pub struct Sheet {
     /// The title of the sheet.
     pub title: String,
+    /// Its merged cells.
+    pub merged: Vec<MergedCells>,
     text: String,
     cells: Vec<StoredCell>,
     rows: Vec<StoredRow>,
@@ -56,7 +69,22 @@ pub struct SheetRow<'a> {
 
 impl Sheet {
     pub(super) const fn new(title: String) -> Self {
-        Self { title, text: String::new(), cells: Vec::new(), rows: Vec::new() }
+        Self { title, merged: Vec::new(), text: String::new(), cells: Vec::new(), rows: Vec::new() }
+    }
+
+    /// Adds merged cells, with the places of the first and of the last.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub(super) fn merge(
+        &mut self,
+        (top, left): (u32, u32),
+        (bottom, right): (u32, u32),
+    ) -> Result<(), WorkbookError> {
+        if (top, left) != (bottom, right) {
+            self.merged.push(MergedCells { rows: top..=bottom, columns: left..=right });
+        }
+        WorkbookError::too_many(self.merged.len(), "merged cells")
     }
 
     /// Adds a cell after all others: `row` from 1, `column` from 0. Blank cells are left out.

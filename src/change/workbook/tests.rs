@@ -216,6 +216,19 @@ fn dates_times_and_percentages_are_told_apart_from_numbers() {
 }
 
 #[test]
+fn merged_cells_are_known() {
+    let row = r#"<row r="1"><c r="A1"><v>1</v></c></row></sheetData><mergeCells><mergeCell ref="A2:C4"/><mergeCell ref="B1"/><mergeCell ref="x:y"/></mergeCells><sheetData>"#;
+    let book = xlsx(row, "", "");
+    let sheets = Workbook::open(&book).unwrap().sheets(&[0]).unwrap();
+    assert_eq!(sheets[0].merged, [MergedCells { rows: 2..=4, columns: 0..=2 }]);
+    let table = r#"<table:table><table:table-row table:number-rows-repeated="2"/><table:table-row><table:table-cell/>
+        <table:table-cell table:number-rows-spanned="1" table:number-columns-spanned="2"/><table:covered-table-cell/></table:table-row></table:table>"#;
+    let book = ods(table);
+    let sheets = Workbook::open(&book).unwrap().sheets(&[0]).unwrap();
+    assert_eq!(sheets[0].merged, [MergedCells { rows: 3..=3, columns: 1..=2 }]);
+}
+
+#[test]
 fn two_sheets_with_one_name_are_refused() {
     let table = r#"<table:table table:name="channels"/>"#;
     let error = read(&ods(&table.repeat(2))).unwrap_err().to_string();

@@ -341,6 +341,13 @@ impl SheetReader<'_> {
             let mut is_inline = false;
             match xml.next()? {
                 Event::Eof => return Ok(()),
+                Event::Start(it) if is_over && it.local_name().as_ref() == "mergeCell" => {
+                    let text = attribute(&it, "ref")?.unwrap_or_default();
+                    let places = text.split_once(':').map(|(one, last)| (place(one), place(last)));
+                    if let Some((Some(first), Some(last))) = places {
+                        self.sheet.merge(first, last)?;
+                    }
+                }
                 // The end of the part has to be read, too: then its checksum is compared.
                 _ if is_over => {}
                 Event::Start(it) => match it.local_name().as_ref() {
