@@ -89,6 +89,11 @@ fn a_workbook_that_cannot_be_read_says_what_to_do() {
             ran.stderr_has(&format!("error: cannot read {name}: {why}")).stderr_has(hint);
         }
     }
+    for file in ["password.xlsx", "password.ods"] {
+        fixture(&environment, file, file);
+        let ran = environment.import(file, &[]).exits_with(1);
+        ran.stderr_is(&format!("error: cannot read {file}: it has a password\n{hint}"));
+    }
     assert_eq!(service.request_count(), 0);
 }
 

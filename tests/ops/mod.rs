@@ -26,5 +26,6 @@ mod restore_vault;
 mod resume_resolve;
 mod run_results;
 mod shared_accounts;
+mod spreadsheet_session;
 mod status;
 mod undo;
