@@ -93,12 +93,53 @@ pub fn run(
     Ok(ProcessExit { status, stdout, stderr })
 }
 
+/// A process that has not been waited for, so that no other has its number.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessHandle {
+    #[cfg(unix)]
+    id: rustix::process::Pid,
+}
+
+impl ProcessHandle {
+    fn of(child: &Child) -> Option<Self> {
+        #[cfg(unix)]
+        return Some(Self { id: rustix::process::Pid::from_child(child) });
+        #[cfg(not(unix))]
+        return None;
+    }
+
+    /// Asks the process to end, with SIGTERM. Returns whether it could be sent.
+    #[must_use]
+    pub fn end(self) -> bool {
+        #[cfg(unix)]
+        return rustix::process::kill_process(self.id, rustix::process::Signal::TERM).is_ok();
+        #[cfg(not(unix))]
+        return false;
+    }
+
+    /// Waits until the process has ended, without collecting its exit status.
+    fn wait(self) {
+        #[cfg(unix)]
+        {
+            use rustix::process::{WaitId, WaitIdOptions, waitid};
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            // It can fail only if a signal interrupts it.
+            while matches!(waitid(WaitId::Pid(self.id), options), Err(rustix::io::Errno::INTR)) {}
+        }
+    }
+}
+
 /// Gives `input` to `words`, a program that writes to the terminal itself, and waits for its end.
 /// Variables of the environment that `set` has and the process already has are not changed.
+/// `running` gets its process, so that another thread can end it, and `None` after its end.
 ///
 /// # Errors
 /// If it cannot be started, or its exit code is not 0.
-pub fn show(words: &[String], process_input: &ProcessInput<'_>) -> Result<(), ProcessError> {
+pub fn show(
+    words: &[String],
+    process_input: &ProcessInput<'_>,
+    running: impl Fn(Option<ProcessHandle>),
+) -> Result<(), ProcessError> {
     let not_run = |error: std::io::Error| ProcessError::NotStarted(error.to_string());
     let (program, arguments) = words
         .split_first()
@@ -111,10 +152,14 @@ pub fn show(words: &[String], process_input: &ProcessInput<'_>) -> Result<(), Pr
         command.env_remove(name);
     }
     let mut child = command.spawn().map_err(not_run)?;
+    let handle = ProcessHandle::of(&child);
+    running(handle);
     if let Some(mut stdin) = child.stdin.take() {
         // A person may leave the program before it has read everything.
         let _ = stdin.write_all(process_input.input);
     }
+    handle.into_iter().for_each(ProcessHandle::wait);
+    running(None);
     let status = child.wait().map_err(not_run)?;
     match status.code() {
         Some(0) | None => Ok(()),

@@ -102,7 +102,7 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("roaring", &["src/crawl/", "src/vault/"]),
     ("rusqlite", &["src/vault/"]),
     ("rust_xlsxwriter", &["src/change/workbook/write.rs"]),
-    ("rustix", &["src/cli/terminal.rs"]),
+    ("rustix", &["src/process.rs", "src/cli/terminal.rs"]),
     ("rustls", &["src/api/ureq/"]),
     ("sha2", &["src/health/alert_message.rs"]),
     ("sd_notify", &["src/cli/commands/daemon.rs"]),

@@ -25,6 +25,25 @@ const MAX_LABEL: usize = 100;
 /// # Errors
 /// When writing to `out` fails.
 pub fn text(plan: &Plan, out: &mut impl Write) -> fmt::Result {
+    steps(plan, out)?;
+    write_end(plan, usize::MAX, out)
+}
+
+/// The plan as text for a view that [`end`] follows, so that it has only what that leaves out.
+#[must_use]
+pub fn without_end(plan: &Plan) -> String {
+    let (mut text, mut all, mut few) = (String::new(), String::new(), String::new());
+    // Writing to a string cannot fail.
+    let _ = steps(plan, &mut text);
+    let _ = sections(plan, usize::MAX, &mut all);
+    let _ = sections(plan, MAX_LINES, &mut few);
+    if all != few {
+        text.push_str(&all);
+    }
+    text
+}
+
+fn steps(plan: &Plan, out: &mut impl Write) -> fmt::Result {
     let labels = StepLabels::new(&plan.steps, &plan.contents);
     for (resource, steps) in by_resource(plan) {
         writeln!(out, "{resource}")?;
@@ -33,7 +52,7 @@ pub fn text(plan: &Plan, out: &mut impl Write) -> fmt::Result {
         }
         writeln!(out)?;
     }
-    write_end(plan, usize::MAX, out)
+    Ok(())
 }
 
 /// Writes the number of steps of each resource and verb, and the end of the plan as [`end`] does.
@@ -60,6 +79,11 @@ pub fn end(plan: &Plan) -> String {
 }
 
 fn write_end(plan: &Plan, most: usize, out: &mut impl Write) -> fmt::Result {
+    sections(plan, most, out)?;
+    writeln!(out, "{}", price(plan))
+}
+
+fn sections(plan: &Plan, most: usize, out: &mut impl Write) -> fmt::Result {
     let mut section = |title: &str, mut lines: Vec<String>| {
         if let more @ 1.. = lines.len().saturating_sub(most) {
             lines.truncate(most);
@@ -71,40 +95,64 @@ fn write_end(plan: &Plan, most: usize, out: &mut impl Write) -> fmt::Result {
     section("Cannot be completely reverted", remarks(plan, |step| !step.reversible))?;
     let unseen = |step: &PlanStep| step.reversible && !step.verifiable;
     section("Cannot be verified", remarks(plan, unseen))?;
-    section("Not supported", unsupported(plan))?;
-    writeln!(out, "{}", price(plan))
+    section("Not supported", unsupported(plan, most))
 }
 
-/// One line for each unsupported change. Four or more consecutive rows of a file with the same
-/// reason get one line and a count, since a whole column may be in an unsupported format.
-fn unsupported(plan: &Plan) -> Vec<String> {
+/// One line for each unsupported change, or if these are more than `most`, the number of each
+/// resource and reason. Four or more consecutive rows of a file with the same reason get one line and
+/// a count, since a whole column may be in an unsupported format. Four or more changes without a row,
+/// as in an undo, are listed below their number.
+fn unsupported(plan: &Plan, most: usize) -> Vec<String> {
     const MIN_GROUPED: usize = 4;
-    let row = |it: &UnsupportedChange| {
-        let source = it.source.as_ref().filter(|source| source.line.is_some())?;
-        Some((source.file.clone(), it.resource, it.reason.clone()))
+    let row = |it: &UnsupportedChange| it.source.as_ref().and_then(|source| source.line);
+    let alike = |one: &UnsupportedChange, next: &UnsupportedChange| {
+        let file = |it: &UnsupportedChange| it.source.as_ref().map(|source| source.file.clone());
+        (one.resource, &one.reason) == (next.resource, &next.reason)
+            && row(one).is_some() == row(next).is_some()
+            && (row(one).is_none() || file(one) == file(next))
     };
     let mut lines = Vec::new();
-    for alike in plan.unsupported.chunk_by(|one, next| row(one).is_some() && row(one) == row(next))
-    {
-        let listed = if alike.len() < MIN_GROUPED { alike.len() } else { 1 };
-        for it in alike.iter().take(listed) {
+    for alike in plan.unsupported.chunk_by(alike) {
+        let is_row = row(&alike[0]).is_some();
+        let grouped = alike.len() >= MIN_GROUPED;
+        if grouped && !is_row {
+            lines.push(unsupported_count(alike.len(), &alike[0]));
+            lines.extend(alike.iter().map(|it| format!("  {}", Escaped(cut(&it.key)))));
+            continue;
+        }
+        for it in alike.iter().take(if grouped { 1 } else { alike.len() }) {
             let (blank, key) = (if it.key.is_empty() { "" } else { " " }, Escaped(cut(&it.key)));
             let source = it.source.as_ref().filter(|source| source.line.is_some());
             let source = source.map(|source| format!("{source}: ")).unwrap_or_default();
             let reason = Escaped(&it.reason);
             lines.push(format!("{}{}{blank}{key}: {reason}", Escaped(source), it.resource));
         }
-        if let (true, Some(last)) =
-            (listed < alike.len(), alike.last().and_then(|it| it.source.as_ref()))
-        {
-            let more = alike.len() - listed;
+        if let (true, Some(last)) = (grouped, alike.last().and_then(|it| it.source.as_ref())) {
+            let more = alike.len() - 1;
             lines.push(format!(
                 "{}: and {more} more rows up to this line, for the same reason",
                 Escaped(last)
             ));
         }
     }
-    lines
+    if lines.len() <= most {
+        return lines;
+    }
+    let mut counts: Vec<(&UnsupportedChange, usize)> = Vec::new();
+    for it in &plan.unsupported {
+        let same = |(one, _): &&mut (&UnsupportedChange, usize)| {
+            (one.resource, &one.reason) == (it.resource, &it.reason)
+        };
+        match counts.iter_mut().find(same) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((it, 1)),
+        }
+    }
+    counts.into_iter().map(|(it, count)| unsupported_count(count, it)).collect()
+}
+
+fn unsupported_count(count: usize, change: &UnsupportedChange) -> String {
+    format!("{count} of {}: {}", change.resource, Escaped(&change.reason))
 }
 
 fn by_resource(plan: &Plan) -> BTreeMap<Resource, Vec<&PlanStep>> {
@@ -419,8 +467,20 @@ Not supported:
             })
             .collect();
         let end = end(&plan);
-        assert!(end.contains("  pixels 4: the API") && end.contains("\n  and 4 more\n\n"), "{end}");
-        assert!(as_text(&plan).contains("  pixels 8: the API"));
+        assert!(end.contains("Not supported:\n  9 of pixels: the API cannot "), "{end}");
+        let all = as_text(&plan);
+        assert!(all.contains(
+            "\n  9 of pixels: the API cannot change the `name` of a pixel\n    0\n    1\n"
+        ));
+        let pages = without_end(&plan);
+        assert_eq!(all, format!("{pages}{}\n", price(&plan)), "{pages}");
+        // One kind does not hide another.
+        plan.unsupported[8].resource = Resource::ChannelItems;
+        let end = super::end(&plan);
+        assert!(
+            end.contains("  8 of pixels: the API") && end.contains("  1 of channel_items: "),
+            "{end}"
+        );
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Events for Terminal {
         let asked = question.clone();
         let paging = move || asked.is_paging();
         let told = move || {
-            if question.end() {
+            if question.end() || question.end_pager() {
                 return;
             }
             let stderr = stderr.lock();
@@ -115,10 +115,8 @@ impl Events for Terminal {
     }
 
     fn confirm_plan(&self, question: &PlanQuestion<'_>) -> Result<PlanAnswer, OpError> {
-        let paged = self.out.plans().paged;
-        if question.is_part || paged {
-            let blank = if paged && !question.is_part { "\n" } else { "" };
-            self.out.note(format_args!("{blank}{}", render::end(question.plan)));
+        if question.is_part {
+            self.out.note(render::end(question.plan));
         }
         self.out.confirm_plan(question.text, question.by_step)
     }

@@ -140,8 +140,6 @@ pub struct PlanOutput {
     pub summary: bool,
     /// Long plans are shown at once instead of page by page.
     pub no_pager: bool,
-    /// A plan was shown page by page, so that its end may not be on the screen.
-    pub paged: bool,
     /// Variables of the environment that a pager does not get, because they hold secrets.
     pub hidden: Vec<String>,
 }
@@ -181,28 +179,26 @@ impl Output {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prints a long text of the result as [`Self::answer`] does, on a terminal page by page.
-    pub fn long_answer(&self, text: &str, asked: bool) -> Result<(), CliError> {
-        let shown = asked && !self.json || !self.quiet;
+    /// Shows `pages` page by page, if `text`, which stands for it elsewhere, is longer than the
+    /// screen. Returns false if it was not shown.
+    pub fn page(&self, text: &str, pages: impl FnOnce() -> String) -> Result<bool, CliError> {
         let plans = self.plans().clone();
-        if let Some(screen) = self.around.screen
-            && !(self.json || self.quiet || plans.no_pager)
-            && exceeds_screen(text, screen)
-            && let Some(words) = pager::words(std::env::var("PAGER").ok().as_deref())
-        {
-            self.stdout().flush()?;
-            let paging = self.question.paging();
-            let paged = pager::page(&words, text, &plans.hidden);
-            drop(paging);
-            match paged {
-                Ok(()) => {
-                    self.plans().paged = true;
-                    return Ok(());
-                }
-                Err(error) => tracing::debug!("the pager failed: {error:?}"),
-            }
+        let Some(screen) = self.around.screen else { return Ok(false) };
+        if self.json || self.quiet || plans.no_pager || !exceeds_screen(text, screen) {
+            return Ok(false);
         }
-        if shown { self.answer(text.trim_end(), asked) } else { Ok(()) }
+        let variable = |name: &str| std::env::var(name).ok();
+        let Some(words) = pager::words(variable("PAGER").as_deref(), variable("LESS").as_deref())
+        else {
+            return Ok(false);
+        };
+        self.stdout().flush()?;
+        let text = format!("{}\n\n{}\n", pages(), pager::LAST_LINE);
+        let paged = pager::page(&words, &text, &plans.hidden, &self.question.paging());
+        if let Err(error) = &paged {
+            tracing::debug!("the pager failed: {error:?}");
+        }
+        Ok(paged.is_ok())
     }
 
     /// Whether the result is a JSON document (`--json`).

@@ -4,6 +4,8 @@ use std::io;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::process::ProcessHandle;
+
 type Answer = Option<io::Result<String>>;
 
 /// The present question, if there is one.
@@ -20,6 +22,8 @@ struct PromptState {
     interrupted: bool,
     /// Whether a pager has the terminal: Ctrl-C is for it.
     paging: bool,
+    /// The process of the pager while it runs.
+    pager: Option<ProcessHandle>,
 }
 
 /// Leaves Ctrl-C to a pager until it is dropped.
@@ -27,7 +31,26 @@ pub struct PagingGuard(Prompt);
 
 impl Drop for PagingGuard {
     fn drop(&mut self) {
-        self.0.state().paging = false;
+        let mut state = self.0.state();
+        (state.paging, state.pager) = (false, None);
+    }
+}
+
+impl PagingGuard {
+    /// Notes the process of the pager, or `None` before its end is collected, after which another
+    /// process may have its number.
+    pub fn set_pager(&self, pager: Option<ProcessHandle>) {
+        let mut state = self.0.state();
+        state.pager = pager;
+        if state.ended {
+            state.end_pager();
+        }
+    }
+}
+
+impl PromptState {
+    fn end_pager(&self) -> bool {
+        self.pager.is_some_and(ProcessHandle::end)
     }
 }
 
@@ -68,6 +91,12 @@ impl Prompt {
         state.ended = true;
         let ended = state.asked.take().is_some_and(|asked| asked.send(None).is_ok());
         ended || state.interrupted
+    }
+
+    /// Ends the pager, if one has the terminal.
+    pub fn end_pager(&self) -> bool {
+        let state = self.state();
+        state.end_pager() || state.paging
     }
 
     /// From now on Ctrl-C is for a pager, until the guard is dropped.

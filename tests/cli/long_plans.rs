@@ -27,12 +27,15 @@ fn a_long_plan_goes_through_a_pager_that_does_not_get_the_key() {
     terminal.shows("Apply 30 steps to main? ").types("n\n");
     let (code, screen) = terminal.ended();
     assert_eq!(code, Some(0), "{screen}");
-    // The end of the plan is shown again above the question.
+    // The end of the plan is shown above the question, and only there.
     let (_, after) = screen.split_once("paged\n").unwrap();
     assert!(after.starts_with("\n30 steps: 30 creates. "), "{screen}");
+    assert_eq!(screen.matches("30 steps: ").count(), 1, "{screen}");
+    assert!(!screen.contains("--summary"), "{screen}");
     assert!(!screen.contains("Campaign 7"), "{screen}");
     let seen = environment.text("seen");
-    assert!(seen.starts_with("campaigns\n  + Campaign 1\n") && seen.contains("30 steps: "));
+    assert!(seen.starts_with("campaigns\n  + Campaign 1\n") && !seen.contains("30 steps: "));
+    assert!(seen.ends_with("q leaves this view, then the summary follows --\n"), "{seen}");
     let variables = environment.text("variables");
     assert!(variables.contains("LESS=FRX") && !variables.contains(KEY), "{variables}");
     assert!(!variables.contains("LINKS_KEY"), "{variables}");
@@ -95,4 +98,38 @@ fn ctrl_c_in_the_pager_does_not_end_the_program() {
     assert_eq!(code, Some(0), "{screen}");
     assert!(screen.ends_with("nothing was written\n"), "{screen}");
     assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn sigterm_and_sighup_end_the_pager_and_then_the_program() {
+    let (environment, service) = many();
+    environment.write(
+        "pager.sh",
+        "echo $PPID > parent; cat > /dev/null; echo ready; while true; do sleep 0.05; done",
+    );
+    for signal in ["-TERM", "-HUP"] {
+        let terminal = environment.on_terminal(&IMPORT);
+        terminal.shows("ready\n");
+        let parent = environment.text("parent");
+        let killed = std::process::Command::new("kill").args([signal, parent.trim()]).status();
+        assert!(killed.unwrap().success());
+        let (code, screen) = terminal.ended();
+        assert_eq!(code, Some(130), "{screen}");
+        assert!(!screen.contains("stopping after"), "{screen}");
+        assert!(screen.ends_with("nothing was written\n"), "{screen}");
+    }
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_very_long_plan_names_the_flag_for_its_counts() {
+    let (environment, _service) = many();
+    let rows: Vec<_> = (1..=250).map(|nth| format!("Campaign {nth}\n")).collect();
+    environment.write("campaigns.csv", &format!("name\n{}", rows.concat()));
+    let (code, screen) = environment.on_terminal(&PLAN).ended();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(
+        screen.contains("the plan has 503 lines; --summary prints its counts only"),
+        "{screen}"
+    );
 }

@@ -7,7 +7,11 @@ use crate::change::render;
 use crate::cli::plan_args::PlanFormat;
 use crate::cli::{CliError, Output, Paint};
 use crate::config::AccountConfig;
+use crate::format;
 use crate::ops::observation::Observation;
+
+/// The fewest lines of a plan for which `--summary` is mentioned.
+const LONG_PLAN: usize = 200;
 
 /// The JSON document of a plan. `name` is the input.
 #[must_use]
@@ -31,8 +35,22 @@ pub fn show(out: &Output, plan: &Plan, form: PlanFormat, answer: bool) -> Result
     if form == PlanFormat::Markdown {
         out.raw(text.as_bytes())?;
     } else {
-        let lines: Vec<_> = text.trim_end().lines().map(|line| painted(out, line)).collect();
-        out.long_answer(&(lines.join("\n") + "\n"), answer)?;
+        let colored = |text: &str| {
+            let lines: Vec<_> = text.trim_end().lines().map(|line| painted(out, line)).collect();
+            lines.join("\n")
+        };
+        let pages = || colored(&render::without_end(plan));
+        if !out.plans().summary && out.page(&text, pages)? {
+            out.answer(format_args!("\n{}", render::end(plan)), answer)?;
+            if let lines @ LONG_PLAN.. = text.lines().count() {
+                let lines = format::count(lines as u64);
+                out.note(format_args!(
+                    "the plan has {lines} lines; --summary prints its counts only"
+                ));
+            }
+        } else {
+            out.answer(colored(&text), answer)?;
+        }
     }
     for it in &plan.reused {
         let (title, id) = (it.resource.spec().title, it.id);
