@@ -29,7 +29,8 @@ use crate::change::policy::Policy;
 use crate::config::AccountConfig;
 use crate::format;
 use crate::model::{Resource, State};
-use crate::vault::journal::{RunCommand, StepState};
+use crate::vault::Vault;
+use crate::vault::journal::{Run, RunCommand, StepState};
 
 /// What to apply, to which account, and how.
 pub struct ApplyRequest<'a> {
@@ -483,7 +484,19 @@ pub(super) fn finish(
 ) -> Result<AppliedRun, OpError> {
     let WriteSession { env, account, session, mut vault, progress, .. } = session;
     let checkpoint = vault.checkpoint();
-    let report = ended.map_err(|error| apply_error(error, &account.name))?;
+    let report = match ended {
+        Ok(report) => report,
+        Err(error) => {
+            // What a run did before it stopped.
+            if let Ok(Some(run)) = vault.unfinished_run()
+                && let Err(failure) =
+                    run_results(env, &mut vault, &run, files.results, (desired, plan))
+            {
+                env.warn(failure.message);
+            }
+            return Err(apply_error(error, &account.name));
+        }
+    };
     checkpoint?;
     drop((session, progress));
     warn_of_unreported(env, account, &report);
@@ -499,19 +512,34 @@ pub(super) fn finish(
     let origin = RunInput::read(&vault.run(report.run)?.plan);
     let rows = rejected_rows::rows(&refused, &origin.unsupported);
     rejected_rows::write(env, &rows, &origin, files.rejected);
-    if files.results.is_some() {
-        let mut which = vault.run(report.run)?.touched;
-        which.extend(desired.into_iter().flat_map(|it| it.resources.keys()));
-        let state = report.after.and_then(|after| vault.state(after, &which).ok());
-        let unsupported = origin.unsupported.as_slice();
-        let (steps, state) = (&steps, state.as_ref());
-        let nothing = Plan::default();
-        let Plan { steps: planned, filtered, .. } = plan.unwrap_or(&nothing);
-        let outcome = RunOutcome { desired, steps, planned, filtered, unsupported, state };
-        write_results(env, files.results, &outcome);
-    }
+    let run = vault.run(report.run)?;
+    run_results(env, &mut vault, &run, files.results, (desired, plan))?;
     let missing = origin.missing();
     Ok(AppliedRun { report, unsupported: origin.unsupported, missing })
+}
+
+/// Writes the outcome of each row of a run to the file `to`, if one was requested.
+fn run_results(
+    env: &Env,
+    vault: &mut Vault,
+    run: &Run,
+    to: Option<&Path>,
+    (desired, plan): (Option<&DesiredState>, Option<&Plan>),
+) -> Result<(), OpError> {
+    if to.is_none() {
+        return Ok(());
+    }
+    let mut which = run.touched.clone();
+    which.extend(desired.into_iter().flat_map(|it| it.resources.keys()));
+    // A run that stopped has no snapshot after it.
+    let state = run.after.or(run.before).and_then(|number| vault.state(number, &which).ok());
+    let (steps, origin) = (vault.steps(run.number)?, RunInput::read(&run.plan));
+    let (unsupported, state) = (origin.unsupported.as_slice(), state.as_ref());
+    let nothing = Plan::default();
+    let Plan { steps: planned, filtered, .. } = plan.unwrap_or(&nothing);
+    let outcome = RunOutcome { desired, steps: &steps, planned, filtered, unsupported, state };
+    write_results(env, to, &outcome);
+    Ok(())
 }
 
 /// The most problems that are reported one by one.

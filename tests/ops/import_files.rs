@@ -152,9 +152,14 @@ fn a_number_that_is_an_id_and_a_name_is_ambiguous() {
         .stderr_has("campaign_links.csv:2: campaigns 1/links/7: `1` is the id of one campaign");
     assert!(service.writes().is_empty());
     // Rows of an export have ids.
-    service.sandbox().mutate(|store| store.channels.get_mut(1).unwrap().name = "2".to_owned());
+    environment.import("campaign_links.csv", &[]).succeeds();
+    service.sandbox().mutate(|store| {
+        store.channels.get_mut(1).unwrap().name = "2".to_owned();
+        store.campaigns.get_mut(2).unwrap().name = "1".to_owned();
+    });
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
     environment.edit("sheets/channel_items.csv", "1,qr,2,", "1 ,qr,2,");
+    environment.edit("sheets/campaign_links.csv", "1,7", "1, 7");
     environment.run(&["plan", "sheets", "--to", "main"]).stdout_has("Nothing to do.");
 }

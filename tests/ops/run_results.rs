@@ -116,6 +116,25 @@ fn rows_that_a_filter_leaves_out_are_told() {
 }
 
 #[test]
+fn a_run_that_stopped_has_results_of_what_it_did() {
+    let (environment, _service) = TestEnvironment::with_service("");
+    let rows: String = (0..9).map(|nth| format!(",New {nth}\n")).collect();
+    environment.write("channels.csv", &format!("id,name\n1,Shop window\n{rows}"));
+    let limit = ["--results", "results.csv", "--max-requests", "8"];
+    environment.import("channels.csv", &limit).exits_with(8);
+    let outcomes = |name: &str| {
+        let text = environment.text(name);
+        let rows = text.lines().skip(1).map(|line| line.split(',').nth(5).unwrap().to_owned());
+        rows.collect::<Vec<_>>()
+    };
+    let found = outcomes("results.csv");
+    assert_eq!((found.len(), found[0].as_str(), found[1].as_str()), (10, "unchanged", "done"));
+    assert_eq!(found.last().unwrap(), "planned");
+    environment.run(&["resume", "main", "--results", "rest.csv"]).succeeds();
+    assert!(outcomes("rest.csv").iter().all(|it| it == "done"));
+}
+
+#[test]
 fn a_plan_that_is_not_executed_writes_no_results() {
     let (environment, _service) = TestEnvironment::with_service("");
     environment.write("channels.csv", "name\nNew\n");

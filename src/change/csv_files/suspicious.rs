@@ -36,7 +36,8 @@ pub(crate) fn suspicions(cell: EditedCell<'_>) -> Vec<CellMistake> {
     if let Some(ends) = blank_ends(text).filter(|_| is_name || is_link) {
         add(CsvProblemKind::BlankEnds, format!("{ends} with a space"));
     }
-    if is_name && is_scientific(text.trim()) {
+    let is_content = field.kind == FieldKind::TextOrList;
+    if (is_name || is_content) && is_scientific(text.trim()) {
         let what = "is a number that a spreadsheet has rounded";
         add(CsvProblemKind::RoundedNumber, what.to_owned());
     }
@@ -144,6 +145,11 @@ mod tests {
             let found = found(Resource::Pixels, "tag", text);
             assert!(found.iter().any(|it| it.ends_with("rounded")), "{text}: {found:?}");
         }
+        // A phone number in a code, which may be printed before anyone sees it.
+        let (_, field) = Resource::QrCodes.spec().field("data").unwrap();
+        let (resource, code_type, text) = (Resource::QrCodes, Some("text"), "4,91511E+12");
+        let cell = EditedCell { resource, field, code_type, is_new: true, text, formatted: false };
+        assert!(suspicions(cell)[0].what.ends_with("rounded"));
         for text in ["E+14", "1E5", "12E", "1,2,3E+1", "1.E+1", "AE+1", "123", "1E+1x"] {
             assert_eq!(found(Resource::Pixels, "tag", text), [""; 0], "{text}");
         }

@@ -192,11 +192,11 @@ impl Planner<'_> {
                     self.filtered_rows.extend(link.source.clone());
                 }
                 Ok(campaign) => match self.also_named(resource, &link.campaign, campaign) {
-                    Some(what) => {
+                    Some(what) if !self.is_assigned(campaign, link.link) => {
                         let (key, source) = (link_key(link), link.source.clone());
                         self.problems.rows.push(InvalidRow { resource, key, what, source });
                     }
-                    None => wanted.push((campaign, link.link, link.source.clone())),
+                    _ => wanted.push((campaign, link.link, link.source.clone())),
                 },
                 Err(unresolved) => {
                     let key = link_key(link);
@@ -375,6 +375,12 @@ impl Planner<'_> {
                 Err(UnresolvedRef::Ambiguous(what))
             }
         }
+    }
+
+    /// Whether linkvault has assigned a link to a campaign.
+    fn is_assigned(&self, campaign: ResolvedRef, link: i64) -> bool {
+        let ResolvedRef::Id(id) = campaign else { return false };
+        self.current.memory.links_of(id).any(|it| it == link)
     }
 
     /// The problem of a number in a file that is the id of one record, `resolved`, and the name of
