@@ -112,6 +112,7 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("tokio", &["src/server.rs", "src/sandbox/serve.rs", "src/ui/server.rs", "src/ui/routes.rs"]),
     ("toml", &["src/config/"]),
     ("tracing_subscriber", &["src/cli/logging.rs"]),
+    ("unicode_width", &["src/cli/wrap.rs"]),
     ("ureq", &["src/api/ureq.rs", "src/api/ureq/"]),
     ("zip", &["src/change/workbook/package.rs"]),
 ];

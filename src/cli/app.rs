@@ -5,6 +5,8 @@ use std::io::{self, BufWriter, IsTerminal, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use terminal_size::{Height, Width, terminal_size_of as size_of};
+
 use super::global::GlobalArgs;
 use super::output::{Output, TerminalInfo};
 use super::plan_args::PlanFormat;
@@ -202,7 +204,11 @@ pub fn terminal_info() -> TerminalInfo {
         stdout_terminal: io::stdout().is_terminal(),
         stderr_terminal: io::stderr().is_terminal() && !dumb,
         no_color: set("NO_COLOR") || dumb,
-        width: width(),
+        width: width(size_of(io::stdout()), io::stdout().is_terminal()),
+        error_width: io::stderr()
+            .is_terminal()
+            .then(|| width(size_of(io::stderr()), true))
+            .flatten(),
         // A pager cannot work without knowing the terminal.
         screen: screen().filter(|_| !dumb && (cfg!(windows) || set("TERM"))),
     }
@@ -210,19 +216,14 @@ pub fn terminal_info() -> TerminalInfo {
 
 /// The columns and rows of the terminal of stdout.
 fn screen() -> Option<(u16, u16)> {
-    let (terminal_size::Width(columns), terminal_size::Height(rows)) =
-        terminal_size::terminal_size_of(io::stdout())?;
+    let (Width(columns), Height(rows)) = size_of(io::stdout())?;
     Some((columns, rows)).filter(|(_, rows)| *rows > 0)
 }
 
-/// The columns by the variable `COLUMNS` or the terminal, at least 40, for tables. `None` if stdout
-/// is no terminal.
-fn width() -> Option<u16> {
+/// The columns by the variable `COLUMNS` or the terminal, at least 40. `None` if the variable is not
+/// set, and the stream is no terminal.
+fn width(size: Option<(Width, Height)>, terminal: bool) -> Option<u16> {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let terminal = || {
-        let size = terminal_size::terminal_size_of(io::stdout());
-        let unknown = io::stdout().is_terminal().then_some(80);
-        size.map(|(terminal_size::Width(width), _)| width).or(unknown)
-    };
-    told.or_else(terminal).map(|width: u16| width.max(40))
+    let size = size.map(|(Width(width), _)| width).or(terminal.then_some(80));
+    told.or(size).map(|width: u16| width.max(40))
 }

@@ -30,6 +30,7 @@ pub mod table;
 mod terminal;
 pub mod ui_accounts;
 pub mod values;
+mod wrap;
 
 pub use crate::escaped::{Escaped, EscapedLines};
 pub use crate::format;

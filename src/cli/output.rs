@@ -16,6 +16,7 @@ use super::global::{ColorChoice, GlobalArgs, ProgressChoice};
 use super::pager::{self, exceeds_screen};
 use super::question::Prompt;
 use super::table::TextTable;
+use super::wrap::wrapped;
 use super::{CliError, CliErrorKind, hints};
 use crate::escaped::{Escaped, EscapedJson, EscapedLines};
 use crate::ops::Details;
@@ -57,6 +58,8 @@ pub struct TerminalInfo {
     /// The width in columns, of the variable `COLUMNS` or of the terminal; `None` if stdout is no
     /// terminal.
     pub width: Option<u16>,
+    /// The width in columns of a terminal that stderr is; `None` if it is none.
+    pub error_width: Option<u16>,
     /// The columns and rows of the screen, if long text can be shown page by page there: stdout is
     /// a terminal that can move its cursor.
     pub screen: Option<(u16, u16)>,
@@ -267,6 +270,15 @@ impl Output {
         self.line(table.render(self.table_width()))
     }
 
+    /// `text` with its lines broken at words, if stdout is a terminal.
+    #[must_use]
+    pub fn wrapped(&self, text: &str) -> String {
+        match self.around.width {
+            Some(width) if self.around.stdout_terminal => wrapped(text, width),
+            _ => text.to_owned(),
+        }
+    }
+
     /// Prints a line about the work done: to stdout, or to stderr with `--json`; not with `-q`.
     pub fn summary(&self, text: impl Display) -> Result<(), CliError> {
         if self.quiet {
@@ -276,13 +288,17 @@ impl Output {
             self.tell(format_args!("{text}"));
             return Ok(());
         }
-        self.line(text)
+        self.line(self.wrapped(&text.to_string()))
     }
 
     /// Prints a line that is the result if the user `asked` for it, so that `-q` does not suppress
     /// it; else like [`Self::summary`].
     pub fn answer(&self, text: impl Display, asked: bool) -> Result<(), CliError> {
-        if asked && !self.json { self.line(text) } else { self.summary(text) }
+        if asked && !self.json {
+            self.line(self.wrapped(&text.to_string()))
+        } else {
+            self.summary(text)
+        }
     }
 
     /// From now on writes notes and warnings to the log.
@@ -375,6 +391,10 @@ impl Output {
     fn tell(&self, text: Arguments<'_>) {
         // Keeps the order of stdout and stderr on a shared terminal.
         let _ = self.stdout().flush();
+        let text = match self.around.error_width {
+            Some(width) => wrapped(&text.to_string(), width),
+            None => text.to_string(),
+        };
         // If stderr is closed, the message cannot be shown.
         let _ = self.stderr.clone().write_all(format!("{text}\n").as_bytes());
     }

@@ -133,3 +133,16 @@ fn a_very_long_plan_names_the_flag_for_its_counts() {
         "{screen}"
     );
 }
+
+#[test]
+fn messages_are_broken_at_words_on_a_terminal_only() {
+    let (environment, _service) = many();
+    environment.write("channels.csv", "name,color\nOne,green\nTwo,blue\n");
+    let import = ["import", "channels.csv", "--to", "main", "--annotate", "mistakes.csv"];
+    let (code, screen) = environment.on_terminal(&import).ended();
+    assert_eq!(code, Some(1), "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
+    let hint = "hint: mistakes.csv has the rows with mistakes and the reasons; fix them in the";
+    assert!(screen.contains(&format!("\n{hint}\n  input file and run ")), "{screen}");
+    environment.run(&import).exits_with(1).stderr_has(&format!("\n{hint} input file and run "));
+}

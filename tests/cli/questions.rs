@@ -92,7 +92,7 @@ fn init_does_not_replace_a_key_file() {
     let url = ["init", "--url", "https://links.example.com"];
     let (code, screen) = environment.on_terminal(&url).ended();
     assert_eq!(code, Some(1), "{screen}");
-    assert!(screen.contains("already exists; nothing was written"), "{screen}");
+    assert!(screen.contains("already exists; nothing was"), "{screen}");
     assert!(screen.contains("hint: pass --key-file FILE"), "{screen}");
     assert_eq!(environment.files().len(), 1);
 }

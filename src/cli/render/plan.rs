@@ -39,8 +39,8 @@ pub fn show(out: &Output, plan: &Plan, form: PlanFormat, answer: bool) -> Result
             let lines: Vec<_> = text.trim_end().lines().map(|line| painted(out, line)).collect();
             lines.join("\n")
         };
-        let pages = || colored(&render::without_end(plan));
-        if !out.plans().summary && out.page(&text, pages)? {
+        let pages = || out.wrapped(&colored(&render::without_end(plan)));
+        if !out.plans().summary && out.page(&out.wrapped(&text), pages)? {
             out.answer(format_args!("\n{}", render::end(plan)), answer)?;
             if let lines @ LONG_PLAN.. = text.lines().count() {
                 let lines = format::count(lines as u64);
