@@ -29,6 +29,26 @@ pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str
         .map_or_else(String::new, |candidate| format!("; did you mean `{candidate}`?"))
 }
 
+/// The end of a message that no record has a name: a name that differs in spaces only, or the nearest
+/// one; empty if there is none.
+pub fn did_you_mean_name<'a>(
+    name: &str,
+    candidates: impl Iterator<Item = &'a str> + Clone,
+) -> String {
+    fn letters(name: &str) -> impl Iterator<Item = char> + '_ {
+        let kept = |letter: &char| {
+            !letter.is_whitespace() && !matches!(letter, '\u{200B}' | '\u{2060}' | '\u{FEFF}')
+        };
+        name.chars().filter(kept).flat_map(char::to_lowercase)
+    }
+    match candidates.clone().find(|candidate| letters(candidate).eq(letters(name))) {
+        Some(same) => format!("; `{same}` differs from it in spaces only"),
+        // Any two names of one or two letters are similar.
+        None if name.chars().count() < 3 => String::new(),
+        None => did_you_mean(name, candidates),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::suggest::*;
@@ -40,5 +60,14 @@ mod tests {
         assert_eq!(suggest("key-env", names), Some("key_env"));
         assert_eq!(suggest("TimeZone", names), Some("timezone"));
         assert_eq!(suggest("password", names), None);
+    }
+
+    #[test]
+    fn names_that_differ_in_spaces_are_told() {
+        let names = ["Gift Cards", "Summer Sale"];
+        let told = |name: &str| did_you_mean_name(name, names.iter().copied());
+        assert_eq!(told("gift\u{a0}cards "), "; `Gift Cards` differs from it in spaces only");
+        assert_eq!(told("Somer Sale"), "; did you mean `Summer Sale`?");
+        assert_eq!(told("Winter"), "");
     }
 }

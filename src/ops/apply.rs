@@ -15,7 +15,7 @@ use super::input::{self, DesiredInput, InputOptions};
 use super::migration_flags::RecordedFlags;
 use super::observation::Observation;
 use super::output_files::{require_no_input, require_writable};
-use super::plan::{kept_records, make_plan, needed_resources, warn_of_left_out, warn_of_unmatched};
+use super::plan::{kept_records, make_plan, needed_resources, warn_of_cells, warn_of_unmatched};
 use super::rejected_rows::{self, RunInput};
 use super::run_results::{RunOutcome, write_results};
 use super::write_session::WriteSession;
@@ -262,7 +262,7 @@ pub(super) fn run_input(
         apply::step_request::set_password(&mut plan, observation.account_id);
         plan.cost = observation.cost(&plan);
     }
-    warn_of_left_out(session.env, &plan);
+    warn_of_cells(session.env, &plan);
     let kept = kept_records(wanted, &observation, policy);
     run_plan(session, request, (plan, kept), observation, policy, run)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::account_options::max_staleness;
 use super::account_session::SessionLimits;
+use super::error::Details;
 use super::error_sources::cannot_write;
 use super::input::{DesiredInput, InputOptions};
 use super::observation::{Observation, observe_account};
@@ -71,7 +72,7 @@ pub fn plan_changes(env: &Env, request: &PlanRequest<'_>) -> Result<PlanReport, 
     wanted.require_account(account, &observation.service, observation.account_id)?;
     warn_of_unmatched(env, &wanted.desired, &observation);
     let plan = make_plan(&wanted.desired, wanted.base.as_ref(), &observation, policy)?;
-    warn_of_left_out(env, &plan);
+    warn_of_cells(env, &plan);
     if let Some(file) = &request.save {
         save(env, account, &plan, &observation, file)?;
     }
@@ -117,9 +118,9 @@ pub fn make_plan(
     Ok(plan)
 }
 
-/// Warns of cells that the API cannot set.
-pub fn warn_of_left_out(env: &Env, plan: &Plan) {
-    plan.left_out.grouped_lines().iter().for_each(|line| env.warn(Escaped(line)));
+/// Warns of cells that the API cannot set, and of empty ones that clear a value.
+pub fn warn_of_cells(env: &Env, plan: &Plan) {
+    plan.cell_warnings.grouped_lines().iter().for_each(|line| env.warn(Escaped(line)));
 }
 
 /// Warns of filters and selectors that match no record of the account or the input.
@@ -212,9 +213,17 @@ impl From<&PlanProblems> for OpError {
                 .details(lines)
                 .next(NextStep::ChooseOnConflict);
         }
-        Self::new(OpErrorKind::Failed, "the input is ambiguous")
-            .details(lines)
-            .next(NextStep::FixInput)
+        let count = problems.rows.len() as u64;
+        let message = match problems.rows.iter().all(|row| row.column.is_some()) {
+            true if problems.conflicts.is_empty() => {
+                let names = format::counted(count, "name", "names");
+                format!("the input has {names} that no record of the account has")
+            }
+            _ => format!("cannot use {} of the input", format::counted(count, "row", "rows")),
+        };
+        let in_files = problems.in_files().filter(|_| problems.conflicts.is_empty());
+        let details = in_files.map_or_else(|| lines.into(), |it| Details::from(&it));
+        Self::new(OpErrorKind::Failed, message).details(details).next(NextStep::FixInput)
     }
 }
 

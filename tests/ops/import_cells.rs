@@ -97,7 +97,7 @@ fn records_are_renamed_by_their_old_names() {
     assert_eq!((name(3), name(8)), ("Monthly letter".to_owned(), "Newsletter".to_owned()));
     assert_eq!(service.sandbox().store().campaigns.len(), 9);
     let ran = environment.import("campaigns.csv", &[]).exits_with(1);
-    ran.stderr_has("campaigns.csv:3: campaigns Press: the account has no campaign of this name");
+    ran.stderr_has("campaigns.csv:3: old name: the account has no campaign called `Press`");
 }
 
 #[test]
@@ -112,10 +112,91 @@ fn rows_whose_records_are_renamed_already_change_nothing() {
     // A row that would change a record needs its old name.
     environment.edit("campaigns.csv", ",yes", ",no");
     let ran = environment.import("campaigns.csv", &[]).exits_with(1);
-    ran.stderr_has("campaigns.csv:2: campaigns Press: the account has no campaign of this name\n");
+    ran.stderr_has("campaigns.csv:2: old name: the account has no campaign called `Press`\n");
     let ran = environment.run(&["diff", "main", "campaigns.csv"]).exits_with(1);
-    ran.stderr_has("campaigns.csv:2: campaigns Press: the account has no campaign of this name\n");
+    ran.stderr_has("campaigns.csv:2: old name: the account has no campaign called `Press`\n");
     assert_eq!(service.writes().len(), 1);
+}
+
+#[test]
+fn unknown_names_are_mistakes_before_the_plan_that_quote_them() {
+    let (environment, service) = TestEnvironment::with_service("");
+    environment.write("campaigns.csv", "old name,name\nGift Cards ,A\n");
+    let ran = environment.import("campaigns.csv", &[]).exits_with(1);
+    ran.stderr_is(
+        "main: campaigns: 8 records\nerror: the input has 1 name that no record of the account has\n  \
+         campaigns.csv:2: old name: the account has no campaign called `Gift Cards `; `Gift Cards` \
+         differs from it in spaces only\n\
+         hint: fix the file and run the command again; nothing was written\n",
+    );
+    environment.write("campaigns.csv", "old name,name\nSomer Sale,A\nWinter,B\n");
+    let grouped = "campaigns.csv: old name: 2 cells are names that no record of the account has (rows 2, \
+                   3); the first: the account has no campaign called `Somer Sale`; did you mean \
+                   `Summer Sale`?\n";
+    environment.import("campaigns.csv", &[]).exits_with(1).stderr_has(grouped);
+    environment.write("channel_items.csv", "channel,type,id\nSocail,links,105\n");
+    let ran = environment.import("channel_items.csv", &[]).exits_with(1).stdout_is("");
+    ran.stderr_has(
+        "channel_items.csv:2: channel: the account has no channel called `Socail`; did you mean \
+         `Social`?\n",
+    );
+    assert!(!environment.path("channel_items.rejected.csv").exists());
+    environment.write("channels.csv", "name\nÆrø \n");
+    environment.write("channel_items.csv", "channel,type,id\nÆrø,links,105\n");
+    let both = ["import", "channels.csv", "channel_items.csv", "--to", "main", "-n"];
+    let ran = environment.run(&both).exits_with(1);
+    ran.stderr_has("called `Ærø`; `Ærø ` differs from it in spaces only\n");
+    environment.write("campaign_links.csv", "campaign,link\nSumer Sale,5\n");
+    let ran = environment.import("campaign_links.csv", &[]).exits_with(1);
+    ran.stderr_has(
+        "campaign_links.csv:2: campaign: the account has no campaign called `Sumer Sale`;",
+    );
+    assert_eq!(service.writes().len(), 0);
+}
+
+#[test]
+fn an_item_can_name_its_channel_by_the_name_that_the_plan_changes() {
+    let (environment, service) = TestEnvironment::with_service("");
+    environment.write("channels.csv", "old name,name\nShop window,Window\n");
+    environment.write("channel_items.csv", "channel,type,id\nShop window,links,105\n");
+    let both = ["import", "channels.csv", "channel_items.csv", "--to", "main", "--yes"];
+    environment.run(&both).succeeds().stdout_has("2 done");
+    assert!(
+        service.writes()[1].contains("/api/channel/1/assign/links/105"),
+        "{:?}",
+        service.writes()
+    );
+    // A new channel that takes the name is meant.
+    environment.write("channels.csv", "old name,name\nWindow,Glass\n,Window\n");
+    environment.write("channel_items.csv", "channel,type,id\nWindow,links,106\n");
+    environment.run(&both).succeeds().stdout_has("3 done");
+}
+
+#[test]
+fn empty_cells_that_clear_values_are_warned_of() {
+    let (environment, service) = TestEnvironment::with_service("");
+    environment.write(
+        "channels.csv",
+        "old name,name,description\nSocial,Soziales,\nShop window,Fenster,\n,Neu,\n",
+    );
+    let plan = ["plan", "channels.csv", "--to", "main"];
+    let ran = environment.run(&plan).succeeds();
+    ran.stderr_has(
+        "warning: channels.csv: description: 2 cells are empty and clear the values of existing \
+         records; to keep the values, put the rows into a file without this column (rows 2, 3)\n",
+    );
+    environment.write("channels.csv", "name,description\nSocial,\n");
+    let ran = environment.run(&plan).succeeds();
+    ran.stderr_has(
+        "the empty cell clears `What we post ourselves`; to keep the value, put the row",
+    );
+    environment.write("channels.csv", "id,name,description\n2,Social,\n");
+    let ran = environment.run(&plan).succeeds();
+    assert!(!ran.stderr().contains("clears"), "{}", ran.stderr());
+    environment.write("channels.csv", "old name,name,starred\nSocial,Soziales,\n");
+    let ran = environment.run(&plan).exits_with(1);
+    ran.stderr_has("starred: must not be empty; write true or false, or put the row into a file");
+    assert_eq!(service.writes().len(), 0);
 }
 
 #[test]
@@ -124,7 +205,7 @@ fn the_column_with_old_names_can_be_named() {
     environment.write("channels.csv", "Title,name\nLetters,Mail\nGhost,Spook\n");
     let options = ["--match-on", "title"];
     let ran = environment.import("channels.csv", &options).exits_with(1);
-    let message = "channels.csv:3: channels Ghost: the account has no channel of this name\n";
+    let message = "channels.csv:3: old name: the account has no channel called `Ghost`\n";
     ran.stderr_has(message);
     environment.run(&["backup", "-q"]).succeeds();
     let diff = ["diff", "main", "channels.csv"];

@@ -300,7 +300,7 @@ fn header_column(
 }
 
 /// The name of the column with the name that a record has had so far.
-pub(crate) const OLD_NAME: &str = "old name";
+pub const OLD_NAME: &str = "old name";
 
 /// Whether the API can rename the records, so that a file may have their old names.
 pub(crate) fn can_rename(kind: CsvKind) -> bool {

@@ -55,8 +55,16 @@ pub enum CsvProblemKind {
     Duplicate,
     /// Not an id, in a file of pairs.
     NotAnId,
+    /// An empty cell in a column of booleans, which says nothing.
+    EmptyBoolean,
     /// A value that the API cannot set.
     LeftOut,
+    /// An empty cell that clears a value.
+    Cleared,
+    /// A name that no record of the account has.
+    UnknownName,
+    /// A row that identifies no record, or several.
+    Unmatched,
     /// Suspicious: a name with spaces at its ends.
     BlankEnds,
     /// Suspicious: a number in scientific notation.
@@ -81,7 +89,7 @@ impl CsvProblemKind {
         let cells = |what: &str| Some(Cow::Owned(format!("{count} cells {what}")));
         let rows = |what: &str| Some(Cow::Owned(format!("{count} rows {what}")));
         match self {
-            Self::File | Self::Header | Self::UnknownColumn => None,
+            Self::File | Self::Header | Self::UnknownColumn | Self::Unmatched => None,
             Self::CellCount => rows("have more or fewer cells than the header"),
             Self::NamelessColumn => cells("are in a column without a name"),
             Self::Quoting => cells("have quotes that do not fit together"),
@@ -107,6 +115,12 @@ impl CsvProblemKind {
             Self::Missing => rows("do not have it"),
             Self::Duplicate => rows("repeat an earlier row"),
             Self::NotAnId => cells("are not an id"),
+            Self::EmptyBoolean => cells(&format!("must not be empty; {EMPTY_BOOLEAN}")),
+            Self::Cleared => cells(
+                "are empty and clear the values of existing records; to keep the values, put the rows \
+                 into a file without this column",
+            ),
+            Self::UnknownName => cells("are names that no record of the account has"),
             Self::LeftOut => cells("are left out, because the API cannot set them"),
             Self::BlankEnds => cells("begin or end with a space"),
             Self::RoundedNumber => cells("are numbers that a spreadsheet has rounded"),
@@ -125,6 +139,10 @@ impl CsvProblemKind {
         }
     }
 }
+
+/// What to write in place of an empty cell in a column of booleans.
+pub(crate) const EMPTY_BOOLEAN: &str =
+    "write true or false, or put the row into a file without this column";
 
 /// A mistake in a CSV file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -345,7 +363,11 @@ impl fmt::Display for ProblemGroup {
         }
         let rows: Vec<_> = self.rows.iter().map(ToString::to_string).collect();
         let more = if self.count > self.rows.len() as u64 { ", …" } else { "" };
-        write!(f, ": {several} (rows {}{more})", rows.join(", "))
+        write!(f, ": {several} (rows {}{more})", rows.join(", "))?;
+        match self.first.kind {
+            CsvProblemKind::UnknownName => write!(f, "; the first: {}", self.first.what),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::change::csv_files::CsvKind;
 use crate::change::csv_files::cells::Row;
 use crate::change::csv_files::columns::{Column, ColumnOptions, CsvHeader};
-use crate::change::csv_files::problem::{CellMistake, CsvProblemKind, Findings};
+use crate::change::csv_files::problem::{CellMistake, CsvProblemKind, EMPTY_BOOLEAN, Findings};
 use crate::change::csv_files::suspicious::{EditedCell, suspicions};
 use crate::change::csv_files::values::{self, CellValue};
 use crate::change::desired::{CampaignLink, DesiredRecord, RecordRef, SourceLocation};
@@ -222,8 +222,9 @@ fn parse_empty_cell(
         return (field.kind != FieldKind::Bool).then_some(FieldValue::Null);
     }
     if field.kind == FieldKind::Bool {
-        let what = "must not be empty; write true or false, or remove the row";
-        findings.mistake(CellMistake::new(CsvProblemKind::Empty, what), cell.line, cell.name);
+        let what = format!("must not be empty; {EMPTY_BOOLEAN}");
+        let mistake = CellMistake::new(CsvProblemKind::EmptyBoolean, what);
+        findings.mistake(mistake, cell.line, cell.name);
         return None;
     }
     if field.role == Role::Writable && is_required(resource, field.name) {

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::fields::{equal_values, is_empty, text};
 use super::matching;
-use super::naming::name_of;
+use super::naming::{MAX_SUGGESTED, name_of, names_of};
 use super::order::StepDraft;
 use super::planner::Planner;
-use super::problems::InvalidRow;
+use super::problems::{InvalidRow, no_such_name};
 use super::request::{RequestSubject, ResolvedRef};
 use crate::change::desired::{CampaignLink, DesiredRecord, RecordRef, SourceLocation};
 use crate::change::plan::{fingerprints, reversibility};
@@ -20,8 +20,22 @@ use crate::model::{FieldValue, NaturalKey, Record, RecordKey, Resource, Role, Ve
 enum UnresolvedRef {
     /// No such record exists.
     NotFound(String),
+    /// Neither the account nor the input has a record of this name.
+    UnknownName(String),
     /// Several records match.
     Ambiguous(String),
+}
+
+/// The record that a name means.
+enum FoundName {
+    /// This record.
+    One(ResolvedRef),
+    /// Any of these.
+    Several(Vec<ResolvedRef>),
+    /// A record of the input that cannot be created or changed.
+    Unplanned,
+    /// No record of the account or the input.
+    Unknown,
 }
 
 impl Planner<'_> {
@@ -98,15 +112,32 @@ impl Planner<'_> {
                 Some(RequestSubject::Item { channel, kind: kind.to_owned(), id })
             }
             (Err(unresolved), _) | (_, Err(unresolved)) => {
-                match unresolved {
-                    UnresolvedRef::NotFound(why) => {
-                        self.add_unsupported(resource, &key_of(row), &why, row.source.as_ref());
-                    }
-                    UnresolvedRef::Ambiguous(why) => self.add_invalid_row(resource, row, why),
-                }
+                self.add_unresolved(resource, key_of(row), row.source.as_ref(), unresolved);
                 None
             }
         }
+    }
+
+    /// Reports an assignment with a reference that cannot be resolved.
+    fn add_unresolved(
+        &mut self,
+        resource: Resource,
+        key: String,
+        source: Option<&SourceLocation>,
+        unresolved: UnresolvedRef,
+    ) {
+        let (column, what) = match unresolved {
+            UnresolvedRef::NotFound(why) => {
+                return self.add_unsupported(resource, &key, &why, source);
+            }
+            UnresolvedRef::UnknownName(what) => {
+                let column = if resource == Resource::Campaigns { "campaign" } else { "channel" };
+                (Some(column), what)
+            }
+            UnresolvedRef::Ambiguous(what) => (None, what),
+        };
+        let source = source.cloned();
+        self.problems.rows.push(InvalidRow { resource, key, column, what, source });
     }
 
     /// Reports the fields of an existing item that the row would change: the API cannot change
@@ -193,22 +224,14 @@ impl Planner<'_> {
                 }
                 Ok(campaign) => match self.also_named(resource, &link.campaign, campaign) {
                     Some(what) if !self.is_assigned(campaign, link.link) => {
-                        let (key, source) = (link_key(link), link.source.clone());
-                        self.problems.rows.push(InvalidRow { resource, key, what, source });
+                        let what = UnresolvedRef::Ambiguous(what);
+                        self.add_unresolved(resource, link_key(link), link.source.as_ref(), what);
                     }
                     _ => wanted.push((campaign, link.link, link.source.clone())),
                 },
                 Err(unresolved) => {
-                    let key = link_key(link);
-                    match unresolved {
-                        UnresolvedRef::NotFound(why) => {
-                            self.add_unsupported(resource, &key, &why, link.source.as_ref())
-                        }
-                        UnresolvedRef::Ambiguous(what) => {
-                            let source = link.source.clone();
-                            self.problems.rows.push(InvalidRow { resource, key, what, source });
-                        }
-                    }
+                    let source = link.source.as_ref();
+                    self.add_unresolved(resource, link_key(link), source, unresolved);
                 }
             }
         }
@@ -360,20 +383,48 @@ impl Planner<'_> {
 
     fn by_name(&mut self, resource: Resource, name: &str) -> Result<ResolvedRef, UnresolvedRef> {
         let title = resource.spec().title;
-        if self.indexed.insert(resource) {
-            self.index_other_names(resource);
-        }
-        let key = NaturalKey::of_name(resource, name).map(|key| (resource, key));
-        match key.and_then(|key| self.named.get(&key)).map_or(&[][..], Vec::as_slice) {
-            [] => {
-                Err(UnresolvedRef::NotFound(format!("the account has no {title} called `{name}`")))
-            }
-            [one] => Ok(*one),
-            several => {
+        match self.find_name(resource, name) {
+            FoundName::One(found) => Ok(found),
+            FoundName::Several(several) => {
                 let ids: Vec<_> = several.iter().take(10).map(ToString::to_string).collect();
                 let what = format!("`{name}` could be any of {}: give the id", ids.join(", "));
                 Err(UnresolvedRef::Ambiguous(what))
             }
+            FoundName::Unplanned => {
+                Err(UnresolvedRef::NotFound(format!("the account has no {title} called `{name}`")))
+            }
+            FoundName::Unknown => {
+                let mut names = Vec::new();
+                if self.problems.rows.len() < MAX_SUGGESTED {
+                    let live = self.current.state.get(resource);
+                    names.extend(live.into_iter().flat_map(|live| names_of(resource, live)));
+                    let rows = self.desired.resources.get(&resource);
+                    let rows = rows.into_iter().flat_map(|it| &it.records);
+                    names.extend(rows.filter_map(|row| text(row.value(resource, "name")?)));
+                }
+                Err(UnresolvedRef::UnknownName(no_such_name(resource, name, &names)))
+            }
+        }
+    }
+
+    fn find_name(&mut self, resource: Resource, name: &str) -> FoundName {
+        if self.indexed.insert(resource) {
+            self.index_other_names(resource);
+        }
+        let Some(key) = NaturalKey::of_name(resource, name).map(|key| (resource, key)) else {
+            return FoundName::Unplanned;
+        };
+        match self.named.get(&key).map_or(&[][..], Vec::as_slice) {
+            [] => {}
+            [one] => return FoundName::One(*one),
+            several => return FoundName::Several(several.to_vec()),
+        }
+        let is_of_file = !self.desired.recreate_missing && !self.is_migration();
+        match self.freed.get(&key).map(Vec::as_slice) {
+            // The plan changes this name, so that only this record can be meant.
+            Some([id]) => FoundName::One(ResolvedRef::Id(*id)),
+            None if is_of_file && self.current.state.get(resource).is_some() => FoundName::Unknown,
+            _ => FoundName::Unplanned,
         }
     }
 
@@ -396,10 +447,10 @@ impl Planner<'_> {
             return None;
         }
         let RecordRef::Id(id) = record else { return None };
-        match self.by_name(resource, &id.to_string()) {
-            Ok(named) if named == resolved => return None,
-            Err(UnresolvedRef::NotFound(_)) => return None,
-            Ok(_) | Err(UnresolvedRef::Ambiguous(_)) => {}
+        match self.find_name(resource, &id.to_string()) {
+            FoundName::One(named) if named == resolved => return None,
+            FoundName::Unplanned | FoundName::Unknown => return None,
+            FoundName::One(_) | FoundName::Several(_) => {}
         }
         let title = resource.spec().title;
         Some(format!(
@@ -408,7 +459,8 @@ impl Planner<'_> {
         ))
     }
 
-    /// Adds the names of the records that are not desired records to the index.
+    /// Adds the names of the records that are not desired records to the index, and the names in the
+    /// account of those that are, which the plan may change.
     fn index_other_names(&mut self, resource: Resource) {
         let wanted: HashSet<ResolvedRef> = self
             .named
@@ -418,12 +470,18 @@ impl Planner<'_> {
             .collect();
         for record in self.current.state.get(resource).into_iter().flat_map(BTreeMap::values) {
             let id = record.key.id();
-            let gone =
-                self.deleted.contains(&(resource, id)) || wanted.contains(&ResolvedRef::Id(id));
-            let key = self.current.memory.natural_key(resource, record);
-            if let Some(key) = key.filter(|_| !gone) {
+            let Some(key) = self.current.memory.natural_key(resource, record) else { continue };
+            if self.deleted.contains(&(resource, id)) {
+                self.freed.entry((resource, key)).or_default();
+            } else if wanted.contains(&ResolvedRef::Id(id)) {
+                self.freed.entry((resource, key)).or_default().push(id);
+            } else {
                 self.named.entry((resource, key)).or_default().push(ResolvedRef::Id(id));
             }
+        }
+        let rows = self.desired.resources.get(&resource).into_iter().flat_map(|it| &it.records);
+        for key in rows.filter_map(|row| row.natural_key(resource)) {
+            self.freed.entry((resource, key)).or_default();
         }
     }
 }

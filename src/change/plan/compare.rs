@@ -80,6 +80,10 @@ impl Planner<'_> {
                         changes.read_only.push(field.name);
                         continue;
                     }
+                    if pair.row.id.is_none() && fields::is_empty(mine) && !fields::is_empty(theirs)
+                    {
+                        self.warn_of_cleared(pair.row, field, theirs);
+                    }
                     changes.set(field, theirs.json(), mine);
                     changes.visible = true;
                 }

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::fields;
-use super::naming::{label, name_of};
+use super::naming::{MAX_SUGGESTED, label, name_of, names_of};
 use super::problems::{InvalidRow, no_such_name};
 use super::reused::ReusedIds;
 use super::types::{AccountMemory, CurrentState, PlanStep};
+use crate::change::csv_files::OLD_NAME;
 use crate::change::desired::{DesiredRecord, DesiredRecords, DesiredState, SourceLocation};
 use crate::model::natural_key::{json_text, value_text};
 use crate::model::{
@@ -340,7 +341,7 @@ impl RecordMatcher<'_> {
             }
             ([], None) => match self.renamed_before(at) {
                 Some(id) => self.claim(at, id),
-                None => self.reject(at, no_such_name(resource)),
+                None => self.reject_old_name(at),
             },
             (several, _) => self.ambiguous(at, several),
         }
@@ -467,7 +468,26 @@ impl RecordMatcher<'_> {
         let source = self.wanted[at].source.clone();
         let key = self.label(at);
         self.out.found[at] = RecordMatch::Invalid;
-        self.out.problems.push(InvalidRow { resource: self.resource, key, what, source });
+        self.out.problems.push(InvalidRow {
+            resource: self.resource,
+            key,
+            column: None,
+            what,
+            source,
+        });
+    }
+
+    /// Rejects a row with an old name that is the name of no record.
+    fn reject_old_name(&mut self, at: usize) {
+        let old = self.wanted[at].old_name.clone().unwrap_or_default();
+        let names = match self.out.problems.len() < MAX_SUGGESTED {
+            true => names_of(self.resource, self.live),
+            false => Vec::new(),
+        };
+        self.reject(at, no_such_name(self.resource, &old, &names));
+        if let Some(problem) = self.out.problems.last_mut() {
+            problem.column = Some(OLD_NAME);
+        }
     }
 }
 
@@ -531,13 +551,13 @@ mod tests {
     #[test]
     fn a_row_whose_record_is_renamed_already_changes_nothing() {
         assert_eq!(renamed(&[("Z", "A")]), Ok(Vec::new()));
-        let taken = "sheet.csv:3: channels Z: the account has no channel of this name";
+        let taken = "sheet.csv:3: old name: the account has no channel called `Z`";
         assert_eq!(renamed(&[("A", "C"), ("Z", "A")]), Err(taken.to_owned()));
     }
 
     #[test]
     fn an_old_name_of_no_record_or_of_several_is_a_problem() {
-        let none = "sheet.csv:2: channels Z: the account has no channel of this name";
+        let none = "sheet.csv:2: old name: the account has no channel called `Z`";
         assert_eq!(renamed(&[("Z", "C")]), Err(none.to_owned()));
         let several = "sheet.csv:2: channels Twin: could be any of 3, 4: give the id of one";
         assert_eq!(renamed(&[("Twin", "C")]), Err(several.to_owned()));

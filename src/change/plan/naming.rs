@@ -1,9 +1,11 @@
 //! Names, labels and field values of records.
 
+use std::collections::BTreeMap;
+
 use super::fields;
 use super::types::JsonFields;
 use crate::change::desired::DesiredRecord;
-use crate::model::{FieldValue, NaturalKey, Record, Resource, Role};
+use crate::model::{FieldValue, NaturalKey, Record, RecordKey, Resource, Role};
 
 /// The field with the URL of a campaign's rotator, which contains the slug.
 pub const ROTATOR: &str = "rotator";
@@ -22,6 +24,19 @@ pub(super) fn label(resource: Resource, row: &DesiredRecord) -> String {
         (None, Some(name)) => name.clone(),
         (None, None) => NaturalKey::text(resource, cell),
     }
+}
+
+/// The most problems of a resource that name a similar record, to bound the time.
+pub(super) const MAX_SUGGESTED: usize = 100;
+
+/// The names of all records.
+pub(super) fn names_of<'a>(
+    resource: Resource,
+    records: &'a BTreeMap<RecordKey, Record<'static>>,
+) -> Vec<&'a str> {
+    let Some((place, _)) = resource.spec().field(label_field(resource)) else { return Vec::new() };
+    let names = records.values().filter_map(|record| record.values.get(place));
+    names.filter_map(fields::text).collect()
 }
 
 /// The name of a record.

@@ -14,7 +14,8 @@ use super::verify_step::still_true;
 use crate::change::csv_files::{CsvProblem, CsvProblemKind, CsvProblems};
 use crate::change::desired::{DesiredRecord, DesiredState, RecordRef, SourceLocation};
 use crate::change::policy::Policy;
-use crate::model::{Field, NaturalKey, Record, RecordKey, Resource, State};
+use crate::format::truncate;
+use crate::model::{Field, FieldValue, NaturalKey, Record, RecordKey, Resource, State};
 
 pub(super) struct Planner<'a> {
     pub desired: &'a DesiredState,
@@ -25,8 +26,8 @@ pub(super) struct Planner<'a> {
     pub drafts: Vec<StepDraft>,
     pub unsupported: Vec<UnsupportedChange>,
     pub kept: Vec<KeptValue>,
-    /// Cells that the API cannot set, of rows without an id.
-    pub left_out: CsvProblems,
+    /// Warnings about cells of rows without an id.
+    pub cell_warnings: CsvProblems,
     /// Rows that the filter leaves out.
     pub filtered_rows: BTreeSet<SourceLocation>,
     /// Values that are equal in both accounts, by the ids of the source account.
@@ -36,7 +37,10 @@ pub(super) struct Planner<'a> {
     pub resolved: HashMap<(Resource, i64), ResolvedRef>,
     /// The records by desired name. Filled only if the input refers to names.
     pub named: HashMap<(Resource, NaturalKey), Vec<ResolvedRef>>,
-    /// The resources for which `named` also has all other records of the account.
+    /// The names of desired records and of deleted ones, with the records that have them in the account:
+    /// a renamed record can be named by its old name.
+    pub freed: HashMap<(Resource, NaturalKey), Vec<i64>>,
+    /// The resources for which `named` also has all other records of the account, and `freed` has all.
     pub indexed: HashSet<Resource>,
     pub deleted: HashSet<(Resource, i64)>,
     /// Existing records that the filter admits by their desired values.
@@ -66,12 +70,13 @@ impl<'a> Planner<'a> {
             drafts: Vec::new(),
             unsupported: Vec::new(),
             kept: Vec::new(),
-            left_out: CsvProblems::default(),
+            cell_warnings: CsvProblems::default(),
             filtered_rows: BTreeSet::new(),
             agreed: BTreeMap::new(),
             problems: PlanProblems::default(),
             resolved: HashMap::new(),
             named: HashMap::new(),
+            freed: HashMap::new(),
             indexed: HashSet::new(),
             deleted: HashSet::new(),
             selected: HashSet::new(),
@@ -111,23 +116,39 @@ impl<'a> Planner<'a> {
 
     /// Reports a cell of a row without an id that the API cannot set.
     pub fn leave_out(&mut self, resource: Resource, row: &DesiredRecord, field: &Field) {
+        let (title, name) = (resource.spec().title, field.name);
+        let what = format!("left out, because the API cannot set the `{name}` of a {title}");
+        self.warn_of_cell(row, field, CsvProblemKind::LeftOut, what);
+    }
+
+    /// Warns of an empty cell that clears a value, in a row that names its record: such a row often
+    /// has only the cells that change.
+    pub fn warn_of_cleared(&mut self, row: &DesiredRecord, field: &Field, value: &FieldValue<'_>) {
+        let what = format!(
+            "the empty cell clears `{}`; to keep the value, put the row into a file without this column",
+            truncate(&value.cell(), 40)
+        );
+        self.warn_of_cell(row, field, CsvProblemKind::Cleared, what);
+    }
+
+    fn warn_of_cell(
+        &mut self,
+        row: &DesiredRecord,
+        field: &Field,
+        kind: CsvProblemKind,
+        what: String,
+    ) {
         let Some(source) = row.source.as_ref().filter(|source| source.line.is_some()) else {
             return;
         };
-        let (title, name) = (resource.spec().title, field.name);
-        self.left_out.push(CsvProblem {
-            file: source.file.clone(),
-            line: source.line,
-            row: source.row,
-            column: Some(name.to_owned()),
-            kind: CsvProblemKind::LeftOut,
-            what: format!("left out, because the API cannot set the `{name}` of a {title}"),
-        });
+        let (file, column) = (source.file.clone(), Some(field.name.to_owned()));
+        let (line, row) = (source.line, source.row);
+        self.cell_warnings.push(CsvProblem { file, line, row, column, kind, what });
     }
 
     pub fn add_invalid_row(&mut self, resource: Resource, row: &DesiredRecord, what: String) {
         let (key, source) = (label(resource, row), row.source.clone());
-        self.problems.rows.push(InvalidRow { resource, key, what, source });
+        self.problems.rows.push(InvalidRow { resource, key, column: None, what, source });
     }
 }
 

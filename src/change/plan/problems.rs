@@ -5,9 +5,11 @@ use std::fmt;
 
 use serde_json::Value as Json;
 
+use crate::change::csv_files::{CsvProblem, CsvProblemKind, CsvProblems, OLD_NAME};
 use crate::change::desired::{DesiredRecord, SourceLocation};
 use crate::escaped::Escaped;
 use crate::model::Resource;
+use crate::suggest::did_you_mean_name;
 
 /// A row that identifies no record, or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +18,9 @@ pub struct InvalidRow {
     pub resource: Resource,
     /// The row's id or else its natural key; empty if it has neither.
     pub key: String,
-    /// The problem, as the end of a sentence whose subject is the row.
+    /// The column with a name that no record has, if that is the problem.
+    pub column: Option<&'static str>,
+    /// The problem, as a sentence about the column, or as the end of one whose subject is the row.
     pub what: String,
     /// The row's file and line.
     pub source: Option<SourceLocation>,
@@ -71,16 +75,36 @@ impl PlanProblems {
         let row = |(resource, row): &(Resource, &DesiredRecord)| InvalidRow {
             resource: *resource,
             key: row.old_name.clone().unwrap_or_default(),
-            what: no_such_name(*resource),
+            column: Some(OLD_NAME),
+            what: no_such_name(*resource, row.old_name.as_deref().unwrap_or_default(), &[]),
             source: row.source.clone(),
         };
         Self { rows: rows.iter().map(row).collect(), conflicts: Vec::new() }
     }
+
+    /// The problems of rows in their places in files; `None` if some have no place.
+    #[must_use]
+    pub fn in_files(&self) -> Option<CsvProblems> {
+        let mut problems = CsvProblems::default();
+        for InvalidRow { resource, key, column, what, source } in &self.rows {
+            let SourceLocation { file, line, row } = source.clone()?;
+            let blank = if key.is_empty() { "" } else { " " };
+            let (kind, what) = match column {
+                Some(_) => (CsvProblemKind::UnknownName, what.clone()),
+                None => (CsvProblemKind::Unmatched, format!("{resource}{blank}{key}: {what}")),
+            };
+            let line = Some(line?);
+            let column = column.map(str::to_owned);
+            problems.push(CsvProblem { file, line, row, column, kind, what });
+        }
+        (!problems.is_empty()).then_some(problems)
+    }
 }
 
-/// The problem of a row whose old name is the name of no record.
-pub(super) fn no_such_name(resource: Resource) -> String {
-    format!("the account has no {} of this name", resource.spec().title)
+/// The problem of a row with a `name` that is the name of no record. `names` are those of the records.
+pub(super) fn no_such_name(resource: Resource, name: &str, names: &[&str]) -> String {
+    let (title, near) = (resource.spec().title, did_you_mean_name(name, names.iter().copied()));
+    format!("the account has no {title} called `{name}`{near}")
 }
 
 impl std::error::Error for PlanProblems {}
@@ -96,7 +120,11 @@ impl fmt::Display for PlanProblems {
 
 impl fmt::Display for InvalidRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_prefix(f, self.source.as_ref(), self.resource, &self.key)?;
+        match (self.column, &self.source) {
+            (Some(column), Some(source)) => write!(f, "{}: {column}: ", Escaped(source))?,
+            (Some(column), None) => write!(f, "{}: {column}: ", self.resource)?,
+            (None, source) => write_prefix(f, source.as_ref(), self.resource, &self.key)?,
+        }
         write!(f, "{}", Escaped(&self.what))
     }
 }

@@ -248,9 +248,10 @@ pub struct Plan {
     /// changed.
     #[serde(skip)]
     pub reused: Vec<ReusedId>,
-    /// Cells of rows without an id that the API cannot set. Not saved: they cause no request.
+    /// Warnings about cells of rows without an id: those that the API cannot set, and empty ones that
+    /// clear a value. Not saved: they cause no request.
     #[serde(skip)]
-    pub left_out: CsvProblems,
+    pub cell_warnings: CsvProblems,
     /// Rows of the input that the filter leaves out. Not saved: they cause no request.
     #[serde(skip)]
     pub filtered: BTreeSet<SourceLocation>,

@@ -36,7 +36,7 @@ impl<'a> Planner<'a> {
             }
         }
         plan.reused = self.reused();
-        plan.left_out = self.left_out;
+        plan.cell_warnings = self.cell_warnings;
         plan.filtered = self.filtered_rows;
         plan.unsupported.splice(..0, self.unsupported);
         plan.unsupported.sort_by_key(|it| it.resource);
