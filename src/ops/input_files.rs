@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::desired_input::{DesiredInput, InputOwner, UntouchedTable};
 use super::input_tables::{InputTable, MOST_NAMED, TableContent};
+use super::sheet_files::{names_in, sheet_files};
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::apply::deleted_since;
 use crate::change::csv_files::{
@@ -250,7 +251,12 @@ impl FileReader<'_> {
             }
             return self.exported(folder);
         }
+        let notes = self.read.notes.len();
         if self.others(folder, &[], true)? {
+            return Ok(());
+        }
+        self.read.notes.truncate(notes);
+        if self.sheets_of_a_workbook(folder)? {
             return Ok(());
         }
         let message = format!("cannot read {name}: no file in it is named after a resource");
@@ -260,15 +266,7 @@ impl FileReader<'_> {
     /// Reads the files of a folder besides `known` whose names show their resources, and notes that
     /// the others are ignored; all of them without `read`. Returns whether there was a file to read.
     fn others(&mut self, folder: &Path, known: &[&str], read: bool) -> Result<bool, OpError> {
-        let unreadable = |error: std::io::Error| {
-            let message = format!("cannot read {}: {error}", folder.display());
-            OpError::new(OpErrorKind::Failed, message)
-        };
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(unreadable)? {
-            names.push(entry.map_err(unreadable)?.file_name());
-        }
-        names.sort();
+        let names = names_in(folder)?;
         let (mut ignored, mut any) = (Vec::new(), false);
         for name in names {
             let path = folder.join(&name);
@@ -287,6 +285,20 @@ impl FileReader<'_> {
             self.read.notes.push(format!("{}: ignored {names}", folder.display()));
         }
         Ok(any)
+    }
+
+    /// Reads the files of a folder that LibreOffice wrote for each sheet of one workbook, and notes
+    /// it. Returns whether there was such a file.
+    fn sheets_of_a_workbook(&mut self, folder: &Path) -> Result<bool, OpError> {
+        let Some(sheets) = sheet_files(folder, &names_in(folder)?) else { return Ok(false) };
+        self.read.notes.extend(sheets.notes);
+        for (path, kind) in sheets.files {
+            if self.how.which.contains(&kind.resource()) {
+                let bytes = bytes(&path)?;
+                self.csv_file(&path, kind, bytes, false);
+            }
+        }
+        Ok(true)
     }
 
     /// Reads a file of a folder, if it is a CSV file or a workbook whose name or sheets show a
@@ -490,6 +502,9 @@ fn kind_from_name(path: &Path) -> Result<CsvKind, OpError> {
         }
         Ok(kind) => Ok(kind),
         Err(word) => {
+            if let Some((_, kind)) = CsvKind::of_sheet_file(&name) {
+                return Ok(kind);
+            }
             let message =
                 format!("cannot read {}: its name does not name a resource", path.display());
             let nearest = suggest(&word, CsvKind::all().map(CsvKind::name));

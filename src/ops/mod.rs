@@ -38,6 +38,7 @@ pub mod resume;
 mod run_results;
 pub mod sandbox_from_vault;
 pub mod shared_accounts;
+mod sheet_files;
 pub mod state_ref;
 pub mod status;
 pub mod undo;

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use super::Env;
 use crate::change::csv_files::write::table;
-use crate::change::desired::{DesiredState, SourceLocation};
+use crate::change::desired::{DesiredRecord, DesiredState, RecordRef, SourceLocation};
 use crate::change::plan::{PlanStep, UnsupportedChange};
 use crate::files::{Durability, replace};
 use crate::format;
 use crate::model::natural_key::value_text;
-use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State};
+use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State, Verb};
 use crate::vault::journal::{JournalStep, VerifiedState};
 
 /// The columns of the file.
@@ -94,28 +94,62 @@ fn step_row(row: &JournalStep, state: Option<&State>) -> Option<ResultRow> {
     let record = id.zip(state).and_then(|(id, state)| record_of(state, step.resource, id));
     let differs = row.verified.is_some_and(|it| it != VerifiedState::Verified);
     let remark = row.remark.as_ref().filter(|_| differs);
-    let name = if step.name.is_empty() { &step.key } else { &step.name };
     Some(ResultRow {
         resource: Some(step.resource),
         action: step.verb.name(),
-        record: name.clone(),
+        record: record_name(step.verb, &step.name, &step.key),
         outcome: row.state.name(),
-        id,
+        id: id.or_else(|| assigned_id(step.verb, &step.key)),
         address: record.map(|it| address(step.resource, it)).unwrap_or_default(),
         message: row.message.as_ref().or(remark).cloned().unwrap_or_default(),
         source: step.source,
     })
 }
 
+/// The name of a step's record. Of an assignment, followed by the type and the id of what is
+/// assigned: `Shop window/links/103`.
+fn record_name(verb: Verb, name: &str, key: &str) -> String {
+    let mut parts = key.rsplitn(3, '/');
+    match (verb, parts.next(), parts.next()) {
+        _ if name.is_empty() || name == key => key.to_owned(),
+        (Verb::Assign, Some(id), Some(kind)) => format!("{name}/{kind}/{id}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// The id of what the assignment with this key assigns.
+fn assigned_id(verb: Verb, key: &str) -> Option<i64> {
+    (verb == Verb::Assign).then(|| last_id(key)).flatten()
+}
+
+fn last_id(key: &str) -> Option<i64> {
+    key.rsplit('/').next()?.parse().ok()
+}
+
+/// The name of an item's channel, and the type and the id of the item.
+fn item_name(row: &DesiredRecord, state: Option<&State>) -> String {
+    let name_of = |id: i64| {
+        let channel = record_of(state?, Resource::Channels, id)?;
+        let (place, _) = Resource::Channels.spec().field("name")?;
+        channel.values.get(place).map(|name| value_text(name).into_owned())
+    };
+    let channel = match &row.channel {
+        Some(RecordRef::Name(name)) => name.clone(),
+        Some(RecordRef::Id(id)) => name_of(*id).unwrap_or_else(|| id.to_string()),
+        None => String::new(),
+    };
+    let kind = row.value(Resource::ChannelItems, "type").map(value_text).unwrap_or_default();
+    format!("{channel}/{kind}/{}", row.id.map(|id| id.to_string()).unwrap_or_default())
+}
+
 fn declined_row(step: &PlanStep) -> ResultRow {
-    let name = if step.name.is_empty() { &step.key } else { &step.name };
     ResultRow {
         source: step.source.clone(),
         resource: Some(step.resource),
         action: step.verb.name(),
-        record: name.clone(),
+        record: record_name(step.verb, &step.name, &step.key),
         outcome: "declined",
-        id: step.id,
+        id: step.id.or_else(|| assigned_id(step.verb, &step.key)),
         ..ResultRow::default()
     }
 }
@@ -126,6 +160,7 @@ fn unsupported_row(change: &UnsupportedChange) -> ResultRow {
         resource: Some(change.resource),
         record: change.key.clone(),
         outcome: "unsupported",
+        id: (change.resource == Resource::ChannelItems).then(|| last_id(&change.key)).flatten(),
         message: change.reason.clone(),
         ..ResultRow::default()
     }
@@ -151,9 +186,13 @@ fn unchanged_rows(
             rows.push(ResultRow {
                 source: Some(source),
                 resource: Some(*resource),
-                record: NaturalKey::text(*resource, |name| {
-                    row.value(*resource, name).map(value_text)
-                }),
+                record: match resource {
+                    Resource::ChannelItems => item_name(row, state),
+                    _ => {
+                        let value = |name: &str| row.value(*resource, name).map(value_text);
+                        NaturalKey::text(*resource, value)
+                    }
+                },
                 outcome: UNCHANGED,
                 id,
                 address: record.map(|it| address(*resource, it)).unwrap_or_default(),

@@ -163,3 +163,25 @@ fn a_number_that_is_an_id_and_a_name_is_ambiguous() {
     environment.edit("sheets/campaign_links.csv", "1,7", "1, 7");
     environment.run(&["plan", "sheets", "--to", "main"]).stdout_has("Nothing to do.");
 }
+
+#[test]
+fn the_sheets_that_a_spreadsheet_saved_as_csv_are_one_plan() {
+    let (environment, _service) = TestEnvironment::with_service("");
+    write(&environment, "plan/spring-2026-Channels.csv", b"name\nDoor\n");
+    write(&environment, "plan/spring-2026-Channel items.csv", b"channel,type,id\nDoor,qr,1\n");
+    write(&environment, "plan/spring-2026-Notes.csv", b"mine");
+    write(&environment, "plan/spring-2026-Channels.rejected.csv", b"name\nOld\n");
+    let dry = |input: &str| environment.run(&["import", input, "--to", "main", "-n"]);
+    dry("plan").succeeds().stdout_has("\n2 steps: ").stderr_has(
+        "plan: read spring-2026-Channel items.csv as channel_items, spring-2026-Channels.csv as channels\n\
+         plan: ignored spring-2026-Channels.rejected.csv, spring-2026-Notes.csv\n",
+    );
+    dry("plan/spring-2026-Channels.csv").succeeds().stdout_has("\n1 step: ");
+    dry("plan/spring-2026-Channels.rejected.csv").succeeds().stdout_has("\n1 step: ");
+    dry("plan/spring-2026-Notes.csv").exits_with(64);
+    // Sheets of two workbooks are not one plan, and where other files are read, these are not.
+    write(&environment, "plan/autumn-Channels.csv", b"name\nOther\n");
+    dry("plan").exits_with(1).stderr_has("no file in it is named after a resource");
+    write(&environment, "plan/channels.csv", b"name\nWindow\n");
+    dry("plan").succeeds().stdout_has("\n1 step: ").stderr_has("ignored autumn-Channels.csv, ");
+}

@@ -78,6 +78,23 @@ impl CsvKind {
         Self::from_name(&word.replace(['-', ' '], "_")).ok_or(word)
     }
 
+    /// The kind that the end of a file's name names, as LibreOffice does it for each sheet of a
+    /// workbook: `spring-Channels.csv`. Returns the name of the workbook, in lower case, too. Never
+    /// the account's own record.
+    #[must_use]
+    pub fn of_sheet_file(name: &str) -> Option<(String, Self)> {
+        let name = name.to_lowercase();
+        let stem = name.strip_suffix(".csv")?;
+        let stem = stem.strip_suffix(".rejected").unwrap_or(stem);
+        let word = stem.replace(['-', ' '], "_");
+        let kinds = Self::all().filter(|kind| *kind != Self::Resource(Resource::Account));
+        let ends = kinds.filter(|kind| word.ends_with(&format!("_{}", kind.name())));
+        let kind = ends.max_by_key(|kind| kind.name().len())?;
+        let book = &stem[..stem.len() - kind.name().len()];
+        let book = book.strip_suffix(['-', '_']).filter(|book| !book.trim().is_empty())?;
+        Some((book.to_owned(), kind))
+    }
+
     /// The resource whose records the rows change.
     #[must_use]
     pub const fn resource(self) -> Resource {
