@@ -343,8 +343,7 @@ fn suspicious_values_are_asked_about_on_a_terminal() {
     terminal.shows(question).types("\n");
     let (code, screen) = terminal.ended();
     assert_eq!(code, Some(0), "{screen}");
-    let line =
-        "qr_codes.csv: data: 2 cells are web addresses without http:// or https:// (rows 2, 3)";
+    let line = "qr_codes.csv: data: 2 cells are web addresses without http:// or https://\n    (rows 2, 3)";
     assert!(screen.contains(line) && screen.contains("nothing was written"), "{screen}");
     assert_eq!(service.request_count(), 0);
     let terminal = environment.on_terminal(&command);
