@@ -87,6 +87,15 @@ pub enum TransportError {
     TooLarge(u64),
 }
 
+/// A read that was begun with [`Transport::begin_read`] and has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinishedRead {
+    /// Its number.
+    pub id: u64,
+    /// What [`Transport::send`] would have returned.
+    pub outcome: Result<Response, TransportError>,
+}
+
 /// Sends requests to a service. The program has no other way to send one.
 pub trait Transport: Send {
     /// Sends one request and waits for the complete response.
@@ -94,10 +103,39 @@ pub trait Transport: Send {
     /// # Errors
     /// [`TransportError`] if there is no response. A response of any HTTP status is not an error.
     fn send(&mut self, request: &Request) -> Result<Response, TransportError>;
+
+    /// Maximum number of reads that can run at once with [`Transport::begin_read`]; 1 if only
+    /// [`Transport::send`] works.
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    /// Begins a read, and returns without waiting for its response. Returns `false` if it was not
+    /// begun. `id` is not that of another running read.
+    fn begin_read(&mut self, _id: u64, _request: &Request) -> bool {
+        false
+    }
+
+    /// Waits until one of the running reads has ended. `None` if none is running.
+    fn next_read(&mut self) -> Option<FinishedRead> {
+        None
+    }
 }
 
 impl<T: Transport + ?Sized> Transport for Box<T> {
     fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
         (**self).send(request)
+    }
+
+    fn lanes(&self) -> usize {
+        (**self).lanes()
+    }
+
+    fn begin_read(&mut self, id: u64, request: &Request) -> bool {
+        (**self).begin_read(id, request)
+    }
+
+    fn next_read(&mut self) -> Option<FinishedRead> {
+        (**self).next_read()
     }
 }

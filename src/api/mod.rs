@@ -10,6 +10,7 @@
 //! * `refusal`: recognises the reason of a refusal by its wording
 //! * [`pacer`]: when the next request may be sent
 //! * [`client`]: one request with its waits, retries and limits
+//! * [`parallel`]: a transport that sends several reads at once
 //! * [`redact`]: removes secrets from text that comes from outside
 //! * [`read_only`]: a transport that refuses writes
 //! * [`ureq`]: the network
@@ -20,6 +21,7 @@ pub mod envelope;
 pub mod error;
 pub mod http;
 pub mod pacer;
+pub mod parallel;
 pub mod rate_limit_headers;
 pub mod read_only;
 pub mod redact;

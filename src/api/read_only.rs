@@ -1,6 +1,6 @@
 //! A transport that cannot change anything on the service.
 
-use super::http::{Method, Request, Response, Transport, TransportError};
+use super::http::{FinishedRead, Method, Request, Response, Transport, TransportError};
 
 /// Forwards `GET` requests and refuses all others with [`TransportError::NotSent`].
 #[derive(Debug, Clone)]
@@ -13,6 +13,18 @@ impl<T: Transport> Transport for ReadOnlyTransport<T> {
         }
         let (method, path) = (request.method, &request.path);
         Err(TransportError::NotSent(format!("{method} {path}: this account is only read")))
+    }
+
+    fn lanes(&self) -> usize {
+        self.0.lanes()
+    }
+
+    fn begin_read(&mut self, id: u64, request: &Request) -> bool {
+        request.method == Method::Get && self.0.begin_read(id, request)
+    }
+
+    fn next_read(&mut self) -> Option<FinishedRead> {
+        self.0.next_read()
     }
 }
 

@@ -456,15 +456,27 @@ pub struct RedactingTransport<T> {
     pub redactor: Redactor,
 }
 
-impl<T: Transport> Transport for RedactingTransport<T> {
-    fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
+impl<T> RedactingTransport<T> {
+    /// Removes the secrets from a result of the inner transport.
+    pub fn redact(
+        &self,
+        request: &Request,
+        outcome: Result<Response, TransportError>,
+    ) -> Result<Response, TransportError> {
         let clean = |why: String| self.redactor.text(&why).into_owned();
-        match self.inner.send(request) {
+        match outcome {
             Ok(response) => Ok(self.redactor.response(request, response)),
             Err(TransportError::NotSent(why)) => Err(TransportError::NotSent(clean(why))),
             Err(TransportError::Untrusted(why)) => Err(TransportError::Untrusted(clean(why))),
             Err(TransportError::Unknown(why)) => Err(TransportError::Unknown(clean(why))),
             Err(TransportError::TooLarge(bytes)) => Err(TransportError::TooLarge(bytes)),
         }
+    }
+}
+
+impl<T: Transport> Transport for RedactingTransport<T> {
+    fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
+        let outcome = self.inner.send(request);
+        self.redact(request, outcome)
     }
 }

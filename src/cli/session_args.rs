@@ -24,6 +24,11 @@ pub struct SessionArgs {
     /// Stop after this number of requests; a later run continues the work
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_MAX_REQUESTS", hide_env_values = true)]
     pub max_requests: Option<u64>,
+    /// Send at most this number of reads at the same time; default: `max_in_flight` in the
+    /// configuration, else 4
+    #[arg(long, value_name = "NUMBER", env = "LINKVAULT_MAX_IN_FLIGHT", hide_env_values = true,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_in_flight: Option<u32>,
     /// Wait up to this time, such as 10m, for another process to release the account's lock;
     /// default: do not wait
     #[arg(
@@ -40,7 +45,7 @@ impl SessionArgs {
     /// These flags as limits of an operation.
     #[must_use]
     pub const fn limits(&self) -> SessionLimits {
-        let Self { reserve, max_duration, max_requests, lock_timeout } = *self;
-        SessionLimits { reserve, max_duration, max_requests, lock_timeout }
+        let Self { reserve, max_duration, max_requests, max_in_flight, lock_timeout } = *self;
+        SessionLimits { reserve, max_duration, max_requests, max_in_flight, lock_timeout }
     }
 }

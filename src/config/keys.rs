@@ -214,6 +214,9 @@ fn settings(table: &TomlTable<'_, '_>, base: AccountSettings) -> AccountSettings
         max_bytes: table
             .count("max_bytes", "the maximum number of bytes of one list (default 4000000000)", 1)
             .or(base.max_bytes),
+        max_in_flight: table
+            .count("max_in_flight", "the maximum number of reads at the same time (default 4)", 1)
+            .or(base.max_in_flight),
         export: table
             .table("export", "what the daemon exports after each backup", export)
             .flatten()

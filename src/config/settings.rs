@@ -37,6 +37,8 @@ pub struct AccountSettings {
     pub max_records: Option<u32>,
     /// The maximum number of bytes of one list.
     pub max_bytes: Option<u32>,
+    /// The maximum number of reads that overlap.
+    pub max_in_flight: Option<u32>,
     /// The export of the newest snapshot after each backup.
     pub export: Option<ExportSettings>,
     /// The folder for a copy of the vault after each backup.

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use roaring::RoaringTreemap;
 use serde::{Deserialize, Serialize};
 
+use super::announce::{ANNOUNCED, SIZES, first_size, list_path, page_path};
 use super::crawler::Crawler;
+use super::duplicates::DuplicateRecords;
 use super::error::CrawlError;
 use super::proof::{self, PageEvidence, RemovedRecords};
 use crate::api::client::GetOptions;
@@ -13,19 +15,12 @@ use crate::api::envelope;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Response;
 use crate::escaped::Escaped;
-use crate::model::{DecodedRecord, RecordKey, RecordProblem, Resource, Verb};
+use crate::model::{DecodedRecord, RecordKey, RecordProblem, Resource};
 use crate::progress::Event;
 use crate::vault::listing::ListingEnd;
 use crate::vault::snapshot::ReadState;
 use crate::vault::template_match::{TemplateMatch, TemplateMatcher};
 use crate::vault::write::{CrawledPage, WriteResult};
-
-/// Page sizes, largest first. Each divides the one before, so that a listing can continue with a
-/// smaller size at any page.
-const SIZES: &[u64] = &[1000, 500, 100, 50, 10];
-
-/// In each snapshot whose number is a multiple of this, large pages are tried again.
-const LARGE_PAGE_INTERVAL: i64 = 10;
 
 /// Maximum number of readings until a list is proven.
 const ATTEMPTS: u32 = 4;
@@ -38,73 +33,6 @@ pub(super) struct ListingResult {
     /// The repeated records of a proven list.
     #[serde(default, skip_serializing_if = "DuplicateRecords::is_none")]
     pub repeats: DuplicateRecords,
-}
-
-/// Number of repeats in a proven list, and examples.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct DuplicateRecords {
-    /// Repeats with the same fields.
-    pub equal_repeats: u64,
-    pub first_equal_repeat: Option<String>,
-    /// Repeats with other fields.
-    pub differing_repeats: u64,
-    pub first_differing_repeat: Option<String>,
-}
-
-impl DuplicateRecords {
-    fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// The repeats on all of `pages`.
-    fn of(pages: &[PageEvidence]) -> Self {
-        let mut all = Self::default();
-        for page in pages {
-            all.add(&Self {
-                equal_repeats: page.repeats.saturating_sub(page.differing_repeats),
-                first_equal_repeat: page.first_equal_repeat.clone(),
-                differing_repeats: page.differing_repeats,
-                first_differing_repeat: page.first_differing_repeat.clone(),
-            });
-        }
-        all
-    }
-
-    /// Adds those of another list of the same resource.
-    pub fn add(&mut self, other: &Self) {
-        self.equal_repeats += other.equal_repeats;
-        self.differing_repeats += other.differing_repeats;
-        self.first_equal_repeat =
-            self.first_equal_repeat.take().or_else(|| other.first_equal_repeat.clone());
-        self.first_differing_repeat =
-            self.first_differing_repeat.take().or_else(|| other.first_differing_repeat.clone());
-    }
-
-    /// One warning for each kind of repeat.
-    pub fn problems(&self, resource: Resource) -> Vec<RecordProblem> {
-        let more = |count: u64| match count {
-            0 | 1 => String::new(),
-            2 => ", and so is 1 more record".to_owned(),
-            count => format!(", and so are {} more records", count - 1),
-        };
-        let twin = self.first_equal_repeat.as_ref().map(|id| RecordProblem {
-            resource,
-            id: id.clone(),
-            what: format!(
-                "is listed more than once{}; each counts as one record",
-                more(self.equal_repeats)
-            ),
-        });
-        let differing_repeats = self.first_differing_repeat.as_ref().map(|id| RecordProblem {
-            resource,
-            id: id.clone(),
-            what: format!(
-                "is listed more than once with different values{}; the last one is kept",
-                more(self.differing_repeats)
-            ),
-        });
-        twin.into_iter().chain(differing_repeats).collect()
-    }
 }
 
 impl ListingResult {
@@ -174,15 +102,9 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         if let Some(ended) = note.ended {
             return Ok(ended);
         }
-        let path = resource.spec().endpoint(Verb::List).map_or("", |endpoint| endpoint.path);
-        let path = parent
-            .map_or_else(|| path.to_owned(), |parent| path.replace(":id", &parent.to_string()));
-        // What was too much once may have been a bad hour: now and then it is
-        // tried again.
-        let learned = crawler.vault.learned_page_size(resource)?;
-        let learned = learned.filter(|_| crawler.snapshot.0 % LARGE_PAGE_INTERVAL != 0);
-        let size = learned.unwrap_or(SIZES[0]);
-        if learned.is_some() {
+        let path = list_path(resource, parent);
+        let size = first_size(crawler, resource)?;
+        if size != SIZES[0] {
             tracing::debug!("{path}: pages of {size}, which worked before");
         }
         crawler.progress.event(&Event::Listing { resource: resource.name(), parent });
@@ -230,7 +152,10 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         self.resume()?;
         let mut head = None;
         loop {
-            if let Some(why) = self.pages(head.take())? {
+            let read = self.pages(head.take());
+            // No page that was read ahead is taken for one that is read again.
+            self.crawler.client.discard_announced(&self.path);
+            if let Some(why) = read? {
                 return Ok((ListingResult::new(ReadState::Failed, Some(why)), Vec::new()));
             }
             let again = if self.pages.len() > 1 { Some(self.reread_first_page()?) } else { None };
@@ -328,7 +253,10 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             self.read_ahead()?;
             let fetched = match head.take() {
                 Some(fetched) => fetched,
-                None => self.fetch()?,
+                None => {
+                    self.announce();
+                    self.fetch()?
+                }
             };
             self.bytes += fetched.response.body.len() as u64;
             if !self.store(&fetched)? {
@@ -339,6 +267,21 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Announces the next pages, as far as they may be read in any order.
+    fn announce(&mut self) {
+        if !self.crawler.client.may_read_ahead() {
+            return;
+        }
+        if self.pages.last().is_some_and(|last| last.limit != self.size) {
+            return;
+        }
+        let Some(last) = proof::last_inner_page(&self.pages, self.tail.as_ref()) else { return };
+        let next = self.next_page()..=last;
+        let paths: Vec<_> =
+            next.take(ANNOUNCED).map(|number| page_path(&self.path, self.size, number)).collect();
+        self.crawler.client.announce(paths);
     }
 
     /// Limits the list, because a service may send pages without end.
@@ -410,7 +353,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
 
     /// Requests page `number` at the present size.
     fn get(&mut self, number: u64, retries: Option<usize>) -> Result<FetchedPage, ApiError> {
-        let path = format!("{}?limit={}&page={number}", self.path, self.size);
+        let path = page_path(&self.path, self.size, number);
         let response = self.crawler.client.get_with(&path, &GetOptions { retries })?;
         Ok(FetchedPage { response, number, limit: self.size })
     }

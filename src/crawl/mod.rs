@@ -4,12 +4,16 @@
 //! * `account`: the request that confirms the account
 //! * `observe`: the entry point of all commands; what could not be read
 //! * `listing`: reads one list until it is proven
+//! * `announce`: the paths of pages, and the lists that will be read next
+//! * `duplicates`: records that a list contains more than once
 //! * [`proof`]: what a listing proves; pure
 //! * `statistics`: one request for each code that needs it
 //! * `crawler`: the state that these parts share
 
 mod account;
+mod announce;
 mod crawler;
+mod duplicates;
 mod error;
 mod listing;
 mod observe;
@@ -37,8 +41,9 @@ use crate::vault::write::CrawledPage;
 use crate::vault::{IdentityPart, Vault, VaultError};
 use account::identity;
 use crawler::Crawler;
+use duplicates::DuplicateRecords;
 use error::is_fatal;
-use listing::{DuplicateRecords, ListingReader, ListingResult};
+use listing::{ListingReader, ListingResult};
 
 /// A crawl longer than this confirms the account before its snapshot is finished.
 const LONG_CRAWL: Duration = Duration::from_secs(60);
@@ -76,6 +81,7 @@ pub fn crawl(
         pauses: 0,
     };
     let summary = crawler.run();
+    crawler.client.discard_all_announced();
     // Whatever stopped it, what was read is kept, unless it may be of another account.
     let kept = match &summary {
         Err(CrawlError::Vault(why @ VaultError::OtherAccount { .. })) => {
@@ -115,7 +121,8 @@ pub fn discard_running(
 impl Crawler<'_> {
     fn run(&mut self) -> Result<CrawlReport, CrawlError> {
         let resumed = self.begin()?;
-        for resource in Resource::ALL {
+        for (at, resource) in Resource::ALL.into_iter().enumerate() {
+            self.announce_from(at)?;
             self.resource(resource)?;
         }
         let stats = self.statistics()?;
@@ -134,6 +141,21 @@ impl Crawler<'_> {
             problems: std::mem::take(&mut self.problems),
             paging: std::mem::take(&mut self.paging),
         })
+    }
+
+    /// Announces the first pages of the resources from `at` on that are still to be read.
+    fn announce_from(&mut self, at: usize) -> Result<(), CrawlError> {
+        if !self.client.may_read_ahead() {
+            return Ok(());
+        }
+        let outcomes = self.vault.snapshot(self.snapshot)?.outcomes;
+        let is_pending = |resource: &Resource| {
+            outcomes.iter().any(|it| it.resource == *resource && it.state == ReadState::Pending)
+        };
+        let later = Resource::ALL.into_iter().skip(at).filter(is_pending);
+        // The items are listed for each channel.
+        let lists = later.take_while(|resource| resource.spec().parent.is_none());
+        announce::announce_lists(self, lists.map(|resource| (resource, None)))
     }
 
     /// Reads the account, checks that the vault belongs to it, and begins or continues a snapshot.
@@ -300,7 +322,9 @@ impl Crawler<'_> {
             ListingResult::new(ReadState::Failed, Some(why.to_owned()))
         });
         let mut repeats = DuplicateRecords::default();
-        for channel in &channels {
+        for (at, channel) in channels.iter().enumerate() {
+            let next = channels[at..].iter().map(|it| (Resource::ChannelItems, Some(*it)));
+            announce::announce_lists(self, next)?;
             let mut ending = self.list(Resource::ChannelItems, Some(*channel))?;
             repeats.add(&ending.repeats);
             if ending.state == ReadState::NotOffered {

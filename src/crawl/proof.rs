@@ -239,6 +239,26 @@ pub fn needs_tail_first(pages: &[PageEvidence]) -> Option<u64> {
     first.maxpage.filter(|maxpage| *maxpage > 2 && first.count > 0 && total(pages).is_none())
 }
 
+/// The last page that may be read at the same time as other pages: the one before the list's last
+/// page. `None` if pages must be read one after the other.
+///
+/// The pages may be read in any order if the list reports its total on each of them, or if its last
+/// page was read early (`tail`). A record that is added or removed meanwhile then changes the total
+/// or the last page, which is read again after all others.
+#[must_use]
+pub fn last_inner_page(pages: &[PageEvidence], tail: Option<&PageEvidence>) -> Option<u64> {
+    let last = pages.last()?;
+    let total = total(pages);
+    if total.is_none() && tail.is_none() {
+        return None;
+    }
+    let full = page_size(pages)?.max(1);
+    let done: u64 = pages.iter().map(|page| page.count).sum();
+    let later = || Some(total?.saturating_sub(done).div_ceil(full));
+    let end = last.maxpage.or_else(|| Some(last.page.saturating_add(later()?)))?;
+    end.checked_sub(1).filter(|inner| *inner > last.page)
+}
+
 /// Checks that the last page is the same at the end as when it was read early.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! Fetches the statistics of QR codes, with one request for each code that needs it.
 
+use super::announce::ANNOUNCED;
 use super::crawler::{Crawler, StatisticsReport};
 use super::error::{CrawlError, is_fatal};
 use super::options::StatisticsMode;
@@ -9,6 +10,11 @@ use crate::model::{Resource, Verb};
 use crate::progress::Event;
 use crate::vault::snapshot::ReadState;
 use crate::vault::statistics::{DueStatistics, StoredStatistics};
+
+fn statistics_path(code: i64) -> String {
+    let path = Resource::QrCodes.spec().endpoint(Verb::Read).map_or("", |it| it.path);
+    path.replace(":id", &code.to_string())
+}
 
 /// Number of codes without statistics, and none with, after which no more are requested.
 const MAX_MISSING: u64 = 3;
@@ -33,8 +39,11 @@ impl Crawler<'_> {
         self.announce(budget);
         let mut first_failure = None;
         let mut unknown = 0;
-        for one in due.into_iter().take(usize::try_from(budget).unwrap_or(usize::MAX)) {
-            match self.fetch_statistics(one) {
+        let due = &due[..usize::try_from(budget).unwrap_or(usize::MAX).min(due.len())];
+        for (at, one) in due.iter().enumerate() {
+            let next = due[at..].iter().take(ANNOUNCED).map(|it| statistics_path(it.code));
+            self.client.announce(next);
+            match self.fetch_statistics(*one) {
                 Ok(()) => summary.fetched += 1,
                 Err(error) if is_fatal(&error) => return Err(error),
                 Err(CrawlError::Api(error)) => {
@@ -81,8 +90,7 @@ impl Crawler<'_> {
         &mut self,
         DueStatistics { code, scans }: DueStatistics,
     ) -> Result<(), CrawlError> {
-        let path = Resource::QrCodes.spec().endpoint(Verb::Read).map_or("", |it| it.path);
-        let path = path.replace(":id", &code.to_string());
+        let path = statistics_path(code);
         let response = self.client.get(&path)?;
         let body = envelope::single(&response.body, "data")
             .map_err(|why| self.client.malformed_response(&path, &response, &why))?;

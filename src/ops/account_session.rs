@@ -14,6 +14,7 @@ use super::{NextStep, OpError, OpErrorKind};
 use crate::api::client::{Client, ClientLimits};
 use crate::api::http::{ApiKey, Transport};
 use crate::api::pacer::{Pacer, PacerState};
+use crate::api::parallel::ParallelTransport;
 use crate::api::read_only::ReadOnlyTransport;
 use crate::api::ureq::certificates::TrustedCertificates;
 use crate::api::ureq::{TransportOptions, UreqTransport};
@@ -35,6 +36,8 @@ pub struct SessionLimits {
     pub max_duration: Option<Duration>,
     /// The number of requests after which to stop.
     pub max_requests: Option<u64>,
+    /// The number of reads that may overlap; the configuration's if `None`.
+    pub max_in_flight: Option<u32>,
     /// How long to wait for another process that holds the account's lock; not at all if `None`.
     pub lock_timeout: Option<Duration>,
 }
@@ -202,8 +205,17 @@ fn limits(account: &AccountConfig, bounds: &SessionLimits) -> ClientLimits {
         max_requests: bounds.max_requests,
         max_records: account.settings.max_records.map(u64::from),
         max_bytes: account.settings.max_bytes.map(u64::from),
+        max_in_flight: max_in_flight(account, bounds),
     }
 }
+
+fn max_in_flight(account: &AccountConfig, bounds: &SessionLimits) -> usize {
+    let number = bounds.max_in_flight.or(account.settings.max_in_flight);
+    usize::try_from(number.unwrap_or(DEFAULT_IN_FLIGHT)).unwrap_or(usize::MAX)
+}
+
+/// The number of reads that may overlap, if neither a flag nor the configuration says it.
+const DEFAULT_IN_FLIGHT: u32 = 4;
 
 /// The rate limit in requests per minute, if neither the service nor the configuration gives one.
 const DEFAULT_LIMIT: u64 = 30;
@@ -270,11 +282,20 @@ fn account_transport(env: &Env, account: &AccountConfig) -> Result<AccountTransp
                 ..TransportOptions::default()
             };
             let service = service(account);
-            let transport = UreqTransport::new(&service, &options)?;
+            let first = UreqTransport::new(&service, &options)?;
+            let url = service.clone();
+            let make = move || {
+                let further = UreqTransport::new(&url, &options).ok()?;
+                Some(Box::new(further) as Box<dyn Transport>)
+            };
+            let transport = ParallelTransport::new(Box::new(first), MAX_LANES, Box::new(make));
             Ok((Box::new(transport), key, service))
         }
     }
 }
+
+/// The highest number of reads at once, whatever is configured.
+const MAX_LANES: usize = 32;
 
 /// The most bytes that are read of a file of certificates: all of a system's are below 1 MiB.
 const MAX_CERTIFICATE_BYTES: u64 = 16 * 1024 * 1024;

@@ -3,4 +3,5 @@
 mod duplicate_records;
 mod endless_listing;
 mod excluded_resources;
+mod overlapping_reads;
 mod partial_snapshot;

@@ -10,7 +10,7 @@ mod import;
 mod import_cells;
 mod import_files;
 mod import_workbooks;
-mod killed_backup;
+pub mod killed_backup;
 mod killed_migration;
 mod killed_run;
 mod leftover_files;

@@ -29,6 +29,7 @@ use super::oracle::{self, Content};
 use super::secrets::{Echoes, Log, tells};
 use crate::sim::account_swap::{MARK, OtherAccount};
 use crate::sim::recorded_transport::{EventRecorder, RecordedTraffic, RecordingTransport};
+use crate::sim::reordered_transport::ReorderedTransport;
 
 /// The API key: long enough to be redacted, unlike all other text, and with characters that
 /// services escape.
@@ -49,6 +50,8 @@ pub struct World {
     pub options: CrawlOptions,
     pub reserve: u64,
     pub limits: ClientLimits,
+    /// Number of reads that may overlap.
+    pub in_flight: usize,
     pub latency: Duration,
     /// Which responses contain the key.
     pub echoes: Echoes,
@@ -92,6 +95,7 @@ impl World {
             options: CrawlOptions::new("http://sandbox"),
             reserve: 0,
             limits: ClientLimits::default(),
+            in_flight: 1,
             latency: Duration::from_millis(80),
             echoes: Echoes::None,
             log: None,
@@ -130,6 +134,7 @@ impl World {
 
     pub fn seeded(mut self, seed: u64) -> Self {
         self.seed = AtomicU64::new(seed);
+        self.in_flight = *fastrand::Rng::with_seed(seed).choice(&[1, 2, 4, 8]).unwrap();
         self
     }
 
@@ -360,13 +365,14 @@ impl World {
             clock,
         };
         let seed = self.seed.fetch_add(1, Ordering::Relaxed);
+        let wire = ReorderedTransport::new(wire, seed);
         let transport: Box<dyn Transport> =
             if self.only_read { Box::new(ReadOnlyTransport(wire)) } else { Box::new(wire) };
         Client::new(transport, self.clock.clone(), pacer)
             .with_redactor(self.redactor.clone())
             .with_key(ApiKey::new(KEY))
             .with_seed(seed)
-            .with_limits(self.limits)
+            .with_limits(ClientLimits { max_in_flight: self.in_flight, ..self.limits })
             .with_progress(self.events.clone())
             .with_pacer_saver(Box::new(move |state| *kept.lock().unwrap() = Some(state.clone())))
     }

@@ -133,6 +133,8 @@ impl TestEnvironment {
             .env("NO_COLOR", "1")
             .env("COLUMNS", "80")
             .env("TZ", "UTC")
+            // Tests compare the order of requests.
+            .env("LINKVAULT_MAX_IN_FLIGHT", "1")
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .current_dir(self.folder.path())
             .stdin(Stdio::null());

@@ -49,6 +49,8 @@ pub struct ClientLimits {
     pub max_records: Option<u64>,
     /// Size of one list in bytes; checked by the crawler.
     pub max_bytes: Option<u64>,
+    /// Number of reads that may overlap; 0 or 1 for one at a time.
+    pub max_in_flight: usize,
 }
 
 /// Options of one read.

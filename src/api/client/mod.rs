@@ -1,7 +1,10 @@
-//! Sends one request at a time: waits for the pacer, retries where that is safe, and respects
-//! limits on time and requests. It parses envelopes, but not records.
+//! Sends requests: waits for the pacer, retries where that is safe, and respects limits on time and
+//! requests. Writes go one at a time, reads that the caller announced may overlap. It parses
+//! envelopes, but not records.
 
 mod limits;
+mod overlap;
+mod read_ahead;
 mod request_trace;
 
 pub use limits::{ClientLimits, GetOptions, RetryPolicy};
@@ -10,12 +13,13 @@ pub use request_trace::WIRE;
 use super::envelope::{self, classify, classify_write};
 use super::error::{ApiError, ApiErrorKind};
 use super::http::{ApiKey, Method, Request, Response, Transport, TransportError};
-use super::pacer::{Pacer, PacerState};
+use super::pacer::{Pacer, PacerState, SentRequest};
 use super::redact::{RedactingTransport, Redactor};
 use crate::api::rate_limit_headers::RateLimitHeaders;
 use crate::api::refusal;
 use crate::clock::{Clock, ClockReading, SleepOutcome};
 use crate::progress::{Event, NoProgress, Progress};
+use read_ahead::ReadAhead;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +62,7 @@ pub struct Client {
     failures: u64,
     /// Requests sent after a long pause.
     pauses: u64,
+    ahead: ReadAhead,
 }
 
 impl Client {
@@ -80,6 +85,7 @@ impl Client {
             last_sent: None,
             failures: 0,
             pauses: 0,
+            ahead: ReadAhead::default(),
         }
     }
 
@@ -117,7 +123,8 @@ impl Client {
     /// Stops at these limits, counted from the creation of the client.
     #[must_use]
     pub fn with_limits(self, limits: ClientLimits) -> Self {
-        Self { limits, ..self }
+        let lanes = limits.max_in_flight.min(self.transport.inner.lanes()).max(1);
+        Self { limits, ahead: ReadAhead::new(lanes), ..self }
     }
 
     /// Makes the jitter of retry delays reproducible.
@@ -211,7 +218,7 @@ impl Client {
         let mut delays = self.retry.delays(options.retries);
         let mut malformed_before = false;
         loop {
-            let error = match self.send_until_not_throttled(Method::Get, path, None) {
+            let error = match self.read_until_not_throttled(path) {
                 Ok(response) => return Ok(response),
                 Err(error) => as_not_offered(error),
             };
@@ -264,6 +271,7 @@ impl Client {
         body: Option<Vec<u8>>,
     ) -> Result<Response, ApiError> {
         let request = Request { method, path: path.to_owned(), key: self.key.clone(), body };
+        self.receive_all();
         let outcome = self.pace().and_then(|()| self.attempt(&request));
         outcome.map_err(|kind| ApiError::new(kind, method, path))
     }
@@ -282,33 +290,23 @@ impl Client {
         ApiError::new(envelope::malformed_response(&shortened, why, false), Method::Get, path)
     }
 
-    /// Sends until the response is not a rate-limit refusal, up to the limit.
-    fn send_until_not_throttled(
-        &mut self,
-        method: Method,
-        path: &str,
-        body: Option<Vec<u8>>,
-    ) -> Result<Response, ApiError> {
-        let request = Request { method, path: path.to_owned(), key: self.key.clone(), body };
+    /// Reads until the response is not a rate-limit refusal, up to the limit.
+    fn read_until_not_throttled(&mut self, path: &str) -> Result<Response, ApiError> {
+        let request = self.read_request(path);
         let mut refusals = 0;
         loop {
-            let outcome = self.pace().and_then(|()| self.attempt(&request));
-            match outcome {
+            match self.read(&request) {
                 Err(ApiErrorKind::Throttled(_)) if refusals < self.retry.throttled => refusals += 1,
-                Err(kind) => return Err(ApiError::new(kind, method, path)),
-                Ok(response) => return Ok(response),
+                outcome => {
+                    return outcome.map_err(|kind| ApiError::new(kind, Method::Get, path));
+                }
             }
         }
     }
 
     /// Waits until the pacer allows the next request.
     fn pace(&mut self) -> Result<(), ApiErrorKind> {
-        if self.limits.max_requests.is_some_and(|max| self.counters.requests >= max) {
-            return Err(ApiErrorKind::LimitReached(format!(
-                "the limit of {} requests is reached",
-                self.counters.requests
-            )));
-        }
+        self.require_requests_left()?;
         loop {
             let wait = self.pacer.wait(self.clock.monotonic());
             if wait > self.retry.longest_wait {
@@ -320,6 +318,22 @@ impl Client {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether another request may be sent now, apart from the rate limit.
+    fn require_within_limits(&self) -> Result<(), ApiErrorKind> {
+        self.require_requests_left()?;
+        self.require_time_left(Duration::ZERO, "the limit")
+    }
+
+    fn require_requests_left(&self) -> Result<(), ApiErrorKind> {
+        if self.limits.max_requests.is_some_and(|max| self.counters.requests >= max) {
+            return Err(ApiErrorKind::LimitReached(format!(
+                "the limit of {} requests is reached",
+                self.counters.requests
+            )));
+        }
+        Ok(())
     }
 
     fn back_off(&mut self, delay: Duration, error: &ApiError) -> Result<(), ApiError> {
@@ -334,19 +348,7 @@ impl Client {
     /// Waits for `time`, or until an interrupt. A wait that would exceed the time limit is not
     /// started.
     fn sleep(&mut self, time: Duration, why: &str) -> Result<(), ApiErrorKind> {
-        if self.clock.interrupted() {
-            return Err(ApiErrorKind::Interrupted);
-        }
-        let spent = self.clock.monotonic().saturating_sub(self.started);
-        if let Some(max) = self.limits.max_duration
-            && spent.saturating_add(time) >= max
-        {
-            return Err(ApiErrorKind::LimitReached(format!(
-                "the limit of {} s would be reached while waiting {} s for {why}",
-                max.as_secs(),
-                time.as_secs()
-            )));
-        }
+        self.require_time_left(time, why)?;
         if time.is_zero() {
             return Ok(());
         }
@@ -361,16 +363,51 @@ impl Client {
         }
     }
 
+    /// Whether a wait of `time` for `why` may begin.
+    fn require_time_left(&self, time: Duration, why: &str) -> Result<(), ApiErrorKind> {
+        if self.clock.interrupted() {
+            return Err(ApiErrorKind::Interrupted);
+        }
+        let spent = self.clock.monotonic().saturating_sub(self.started);
+        if let Some(max) = self.limits.max_duration
+            && spent.saturating_add(time) >= max
+        {
+            return Err(ApiErrorKind::LimitReached(format!(
+                "the limit of {} s would be reached while waiting {} s for {why}",
+                max.as_secs(),
+                time.as_secs()
+            )));
+        }
+        Ok(())
+    }
+
     /// Sends one request and reports the result to the pacer.
     fn attempt(&mut self, request: &Request) -> Result<Response, ApiErrorKind> {
+        let (sent, start) = self.before_send(request);
+        let outcome = self.transport.send(request);
+        self.after_send(request, sent, start, outcome)
+    }
+
+    /// Counts a request that will be sent now. Returns it and the time.
+    fn before_send(&mut self, request: &Request) -> (SentRequest, Duration) {
         self.counters.requests += 1;
         let start = self.clock.monotonic();
         self.pauses += u64::from(self.time_since_send().is_some_and(|idle| idle > LONG_PAUSE));
         self.last_sent = Some(ClockReading::now(&*self.clock));
-        self.pacer.sent(start);
+        let sent = self.pacer.sent(start);
         self.save();
         request_trace::request(request, &self.transport.redactor);
-        let outcome = self.transport.send(request);
+        (sent, start)
+    }
+
+    /// Reports the result of a request that was sent at `start`.
+    fn after_send(
+        &mut self,
+        request: &Request,
+        sent: SentRequest,
+        start: Duration,
+        outcome: Result<Response, TransportError>,
+    ) -> Result<Response, ApiErrorKind> {
         let now = self.clock.monotonic();
         request_trace::outcome(request, &outcome, now.saturating_sub(start));
         self.failures += u64::from(outcome.is_err());
@@ -385,25 +422,25 @@ impl Client {
                 };
                 signals.throttled |= matches!(outcome, Err(ApiErrorKind::Throttled(_)));
                 self.counters.throttled += u64::from(signals.throttled);
-                self.pacer.answered(now, self.clock.now(), &signals);
+                self.pacer.answered(sent, now, self.clock.now(), &signals);
                 outcome
             }
             Err(TransportError::NotSent(why)) => {
                 self.counters.requests -= 1;
-                self.pacer.not_sent();
+                self.pacer.not_sent(sent);
                 Err(ApiErrorKind::NotSent(why))
             }
             Err(TransportError::Untrusted(why)) => {
                 self.counters.requests -= 1;
-                self.pacer.not_sent();
+                self.pacer.not_sent(sent);
                 Err(ApiErrorKind::Untrusted(why))
             }
             Err(TransportError::Unknown(why)) => {
-                self.pacer.lost(now);
+                self.pacer.lost(sent, now);
                 Err(ApiErrorKind::Unknown(why))
             }
             Err(TransportError::TooLarge(bytes)) => {
-                self.pacer.lost(now);
+                self.pacer.lost(sent, now);
                 Err(ApiErrorKind::TooLarge(bytes))
             }
         };

@@ -18,8 +18,11 @@
 //!
 //! Why a service that only this client uses never refuses:
 //!
-//! * Only one request is in flight, so `Remaining` is exact when the next is sent. A request
-//!   without a response counts as spent.
+//! * A response to a request that was alone in flight tells `Remaining` exactly. Of one that was
+//!   not, the other requests in flight are subtracted, and the result only ever lowers what is
+//!   known. A request without a response counts as spent.
+//! * Requests overlap only while more than 8 requests remain above the reserve, and only
+//!   before the window's end. After it, the first request is alone again.
 //! * `until` is an upper bound of the window's end. Times from the service are assumed to be
 //!   truncated to the second, and its clock to be as slow as its `Date` headers allow.
 //! * A reset that is implausible, or relative to an unknown clock, is replaced by our own bound:
@@ -53,11 +56,22 @@ struct Known {
     until: Ms,
 }
 
+/// While no more requests than this remain above the reserve, they are sent one at a time. What
+/// responses to overlapping requests tell is too low by up to their number.
+const OVERLAP_MARGIN: u64 = 8;
+
+/// Identifies a request until its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SentRequest(u64);
+
 /// A request without a response yet.
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
+    request: SentRequest,
     sent: Ms,
     known_before: Option<Known>,
+    /// No other request was in flight at any time since it was sent.
+    alone: bool,
 }
 
 /// A lower bound of (service clock - monotonic clock), and when it was determined.
@@ -85,7 +99,8 @@ pub struct Pacer {
     not_before: Ms,
     log: RequestLog,
     offset: Option<Offset>,
-    in_flight: Option<InFlight>,
+    in_flight: Vec<InFlight>,
+    last_request: u64,
     /// A request was refused although the headers allowed it, so they are not sufficient.
     distrusts_headers: bool,
     /// The service writes `Remaining` before it counts the request.
@@ -110,6 +125,14 @@ pub struct PacerState {
     pub requests: Vec<(i64, u64)>,
     /// Whether the last of `requests` had no response yet.
     pub in_flight: bool,
+    /// The number of requests without a response, if there are several.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub overlapping: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Pacer {
@@ -125,7 +148,8 @@ impl Pacer {
             not_before: Ms::MIN,
             log: RequestLog::default(),
             offset: None,
-            in_flight: None,
+            in_flight: Vec::new(),
+            last_request: 0,
             distrusts_headers: false,
             counts_late: false,
         }
@@ -150,11 +174,27 @@ impl Pacer {
         self.limit
     }
 
-    /// Records that a request is sent now. It counts as spent until its response tells otherwise.
-    pub fn sent(&mut self, now: Duration) {
+    /// Whether a request may be sent now although others are in flight.
+    #[must_use]
+    pub fn may_overlap(&self, now: Duration) -> bool {
         let now = ms(now);
-        self.in_flight = Some(InFlight { sent: now, known_before: self.known });
-        self.log.push(now);
+        let has_room = |known: Known| {
+            now < known.until
+                && known.remaining > self.reserve.saturating_add(OVERLAP_MARGIN)
+                && !self.distrusts_headers
+        };
+        now >= self.not_before && (self.limit == Some(0) || self.known.is_some_and(has_room))
+    }
+
+    /// Records that a request is sent now. It counts as spent until its response tells otherwise.
+    pub fn sent(&mut self, now: Duration) -> SentRequest {
+        let now = ms(now);
+        self.last_request += 1;
+        let request = SentRequest(self.last_request);
+        self.in_flight.iter_mut().for_each(|other| other.alone = false);
+        let alone = self.in_flight.is_empty();
+        let flight = InFlight { request, sent: now, known_before: self.known, alone };
+        self.in_flight.push(flight);
         self.known = match self.known {
             Some(known) if known.remaining > self.reserve || now < known.until => {
                 Some(Known { remaining: known.remaining.saturating_sub(1), ..known })
@@ -162,32 +202,54 @@ impl Pacer {
             // The window has ended, and the response to this request will tell about the next.
             _ => None,
         };
+        request
     }
 
-    /// Reverts [`Pacer::sent`]: the request was not sent.
-    pub fn not_sent(&mut self) {
-        if let Some(flight) = self.in_flight.take() {
+    /// Reverts [`Pacer::sent`]: the request was not sent. What overlapping requests spent stays
+    /// spent.
+    pub fn not_sent(&mut self, request: SentRequest) {
+        if let Some(flight) = self.take(request).filter(|flight| flight.alone) {
             self.known = flight.known_before;
-            self.log.remove_last();
         }
     }
 
     /// Records that there is no response. The request may have arrived and remains spent.
-    pub fn lost(&mut self, now: Duration) {
-        self.in_flight = None;
-        self.log.mark_answered(ms(now));
+    pub fn lost(&mut self, request: SentRequest, now: Duration) {
+        if self.take(request).is_some() {
+            self.log.push(ms(now));
+        }
+    }
+
+    fn take(&mut self, request: SentRequest) -> Option<InFlight> {
+        let at = self.in_flight.iter().position(|flight| flight.request == request)?;
+        Some(self.in_flight.remove(at))
     }
 
     /// Records a response, which arrived at `now` on the monotonic clock and `wall` on the wall
     /// clock.
-    pub fn answered(&mut self, now: Duration, wall: Timestamp, signals: &RateLimitHeaders) {
+    pub fn answered(
+        &mut self,
+        request: SentRequest,
+        now: Duration,
+        wall: Timestamp,
+        signals: &RateLimitHeaders,
+    ) {
         let now = ms(now);
-        let sent = self.in_flight.take().map_or(now, |flight| flight.sent);
-        self.log.mark_answered(now);
+        let flight = self.take(request);
+        let (sent, alone) = flight.map_or((now, true), |flight| (flight.sent, flight.alone));
+        self.log.push(now);
         self.limit = signals.limit.or(self.limit);
         self.learn_clock(sent, now, signals.date);
         if let Some(remaining) = signals.remaining {
-            self.known = Some(self.learn_window(now, remaining, signals));
+            let learned = self.learn_window(now, remaining, signals);
+            self.known = match self.known {
+                Some(known) if !alone => {
+                    let others = self.in_flight.len() as u64;
+                    let remaining = known.remaining.min(learned.remaining.saturating_sub(others));
+                    Some(Known { remaining, ..known })
+                }
+                _ => Some(learned),
+            };
         }
         if let Some(bound) = signals.retry_after.and_then(|at| self.retry_bound(at, now, wall)) {
             self.not_before = bound;
@@ -228,14 +290,20 @@ impl Pacer {
     #[must_use]
     pub fn save(&self, now: Duration, wall: Timestamp) -> PacerState {
         let to_wall = |at: Ms| at.saturating_sub(ms(now)).saturating_add(wall.0);
+        let in_flight = self.in_flight.iter().map(|flight| (to_wall(flight.sent), 1));
+        let answered = self.log.entries().map(|(at, count)| (to_wall(at), count));
         PacerState {
             saved: wall.0,
             limit: self.limit,
             remaining: self.known.map(|known| known.remaining),
             until: self.known.map_or(0, |known| to_wall(known.until)),
             not_before: (self.not_before > ms(now)).then(|| to_wall(self.not_before)),
-            requests: self.log.entries().map(|(at, count)| (to_wall(at), count)).collect(),
-            in_flight: self.in_flight.is_some(),
+            requests: answered.chain(in_flight).collect(),
+            in_flight: !self.in_flight.is_empty(),
+            overlapping: match self.in_flight.len() as u64 {
+                0 | 1 => 0,
+                several => several,
+            },
         }
     }
 
@@ -252,7 +320,9 @@ impl Pacer {
         let past = |at: i64| to_mono(at.min(state.saved)).min(ms(now));
         let mut requests: Vec<_> =
             state.requests.iter().map(|&(at, count)| (past(at), count)).collect();
-        if let Some((at, _)) = requests.last_mut().filter(|_| state.in_flight) {
+        let in_flight = usize::from(state.in_flight)
+            .max(usize::try_from(state.overlapping).unwrap_or(usize::MAX));
+        for (at, _) in requests.iter_mut().rev().take(in_flight) {
             *at = at.saturating_add(IN_FLIGHT).min(ms(now));
         }
         let latest = |bound: Ms| ms(now).saturating_add(bound);

@@ -38,26 +38,14 @@ impl RequestLog {
         self.entries.iter().copied()
     }
 
-    /// Adds a request sent at `now`, and drops those that no present window can contain.
+    /// Adds a request that had its response, or was given up, at `now`. Drops those that no present
+    /// window can contain.
     pub fn push(&mut self, now: Ms) {
         while self.entries.front().is_some_and(|&(at, _)| after_window(at) <= now) {
             self.entries.pop_front();
         }
-        // Merging first keeps the new entry separate, for [`RequestLog::mark_answered`].
-        self.merge_old();
         self.entries.push_back((now, 1));
-    }
-
-    /// The last request had its response, or was given up, at `now`.
-    pub fn mark_answered(&mut self, now: Ms) {
-        if let Some((at, _)) = self.entries.back_mut() {
-            *at = now.max(*at);
-        }
-    }
-
-    /// The last request was not sent.
-    pub fn remove_last(&mut self) {
-        self.entries.pop_back();
+        self.merge_old();
     }
 
     /// The time at which the window that ends then has fewer than `allowed` requests; `None` if

@@ -176,15 +176,15 @@ fn drive(service: &mut Service, mut pacer: Pacer, trips: &[Trip]) -> i64 {
         while pacer.wait(mono(t)) > Duration::ZERO {
             t += i64::try_from(pacer.wait(mono(t)).as_millis()).expect("short");
         }
-        pacer.sent(mono(t));
+        let sent = pacer.sent(mono(t));
         let mut saved = pacer.save(mono(t), wall(t));
         let response = service.handle(t + trip.up + WALL);
         t += trip.up + trip.down;
         if trip.killed != 1 {
             if trip.lost {
-                pacer.lost(mono(t));
+                pacer.lost(sent, mono(t));
             } else {
-                pacer.answered(mono(t), wall(t), &RateLimitHeaders::read(&response));
+                pacer.answered(sent, mono(t), wall(t), &RateLimitHeaders::read(&response));
             }
             saved = pacer.save(mono(t), wall(t));
         }
@@ -194,6 +194,73 @@ fn drive(service: &mut Service, mut pacer: Pacer, trips: &[Trip]) -> i64 {
         t += trip.pause;
     }
     t
+}
+
+/// A request without a response yet.
+struct Flight {
+    sent: SentRequest,
+    arrives: i64,
+    answers: i64,
+    lost: bool,
+    response: Option<Response>,
+}
+
+/// Lets everything happen up to `to`, in the order of time.
+fn let_pass(service: &mut Service, pacer: &mut Pacer, flights: &mut Vec<Flight>, to: i64) {
+    loop {
+        let due = |flight: &Flight| match flight.response {
+            None => flight.arrives,
+            Some(_) => flight.answers,
+        };
+        let next = (0..flights.len()).min_by_key(|at| due(&flights[*at]));
+        let Some(at) = next.filter(|at| due(&flights[*at]) <= to) else { return };
+        let flight = &mut flights[at];
+        if flight.response.is_none() {
+            flight.response = Some(service.handle(flight.arrives + WALL));
+            continue;
+        }
+        let flight = flights.swap_remove(at);
+        let now = flight.answers;
+        match flight.response.filter(|_| !flight.lost) {
+            None => pacer.lost(flight.sent, mono(now)),
+            Some(response) => {
+                let signals = RateLimitHeaders::read(&response);
+                pacer.answered(flight.sent, mono(now), wall(now), &signals);
+            }
+        }
+    }
+}
+
+/// Like [`drive`], with up to `width` requests in flight.
+fn drive_overlapping(service: &mut Service, mut pacer: Pacer, trips: &[Trip], width: usize) -> i64 {
+    let (mut t, mut flights, mut end) = (1_000, Vec::<Flight>::new(), 0);
+    for trip in trips {
+        while flights.len() >= width || !flights.is_empty() && !pacer.may_overlap(mono(t)) {
+            t = t.max(flights.iter().map(|flight| flight.answers).min().expect("not empty"));
+            let_pass(service, &mut pacer, &mut flights, t);
+        }
+        while flights.is_empty() && pacer.wait(mono(t)) > Duration::ZERO {
+            t += i64::try_from(pacer.wait(mono(t)).as_millis()).expect("short");
+        }
+        let sent = pacer.sent(mono(t));
+        let arrives = t + trip.up;
+        let answers = arrives + trip.down;
+        flights.push(Flight { sent, arrives, answers, lost: trip.lost, response: None });
+        end = end.max(answers);
+        t += trip.pause;
+        let_pass(service, &mut pacer, &mut flights, t);
+        if trip.killed > 0 {
+            // What is in flight arrives; its responses are lost.
+            let saved = pacer.save(mono(t), wall(t));
+            t = t.max(flights.iter().map(|flight| flight.arrives).max().unwrap_or(t));
+            flights.iter_mut().for_each(|flight| flight.answers = i64::MAX);
+            let_pass(service, &mut pacer, &mut flights, t);
+            flights.clear();
+            pacer = Pacer::restore(pacer.reserve, &saved, mono(t), wall(t));
+        }
+    }
+    let_pass(service, &mut pacer, &mut flights, end);
+    end
 }
 
 /// The time of a client that knows the service's state.
@@ -282,6 +349,33 @@ proptest! {
     }
 
     #[test]
+    fn a_service_never_throttles_overlapping_requests(
+        window in windows(), limit in 9u64..120, reserve in 0u64..45, form in forms(),
+        skew in skews(), up in any::<bool>(), trips in trips(300, 4), width in 2usize..9,
+    ) {
+        let limit = if form == Form::Nothing { 30 } else { limit };
+        let mut service = Service { up, ..Service::new(window, limit, form, skew) };
+        drive_overlapping(&mut service, Pacer::new(reserve), &trips, width);
+        prop_assert_eq!(service.refused, 0);
+    }
+
+    #[test]
+    fn overlapping_requests_use_at_least_95_percent_of_fixed_windows(
+        aligned in prop::option::of(0..WINDOW), form in forms(), skew in skews(),
+        latency in 0i64..1_500, reserve in 0u64..25, up in any::<bool>(), width in 2usize..9,
+    ) {
+        let window = aligned.map_or(Window::FromFirst, Window::Fixed);
+        let mut service = Service { up, ..Service::new(window, 60, form, skew) };
+        let trips = even(1200, latency);
+        let best = ideal(&service, 60 - reserve, &trips);
+        let pacer = Pacer::new(reserve).assuming(Some(60));
+        let took = drive_overlapping(&mut service, pacer, &trips, width);
+        let once = if form.tells() { 0 } else { WINDOW };
+        prop_assert!(took - once <= best + best / 20, "{took} of {best}");
+        prop_assert_eq!(service.refused, 0);
+    }
+
+    #[test]
     fn at_least_95_percent_of_fixed_windows_are_used(
         aligned in prop::option::of(0..WINDOW), form in forms(), skew in skews(),
         latency in 0i64..1_500, reserve in 0u64..25, up in any::<bool>(),
@@ -304,14 +398,14 @@ proptest! {
         requests in prop::collection::vec(any::<(i64, u64)>(), 0..100), in_flight in any::<bool>(),
         wall in any::<i64>(),
     ) {
-        let state = PacerState { saved, limit, remaining, until, not_before, requests, in_flight };
+        let state = PacerState { saved, limit, remaining, until, not_before, requests, in_flight, overlapping: 3 };
         let mut pacer = Pacer::restore(3, &state, Duration::from_secs(9), Timestamp(wall));
         let now = Duration::from_secs(9);
         prop_assert!(pacer.wait(now) <= millis(MAX_WAIT));
         let _any = pacer.estimate(now, u64::MAX);
-        pacer.sent(now);
+        let sent = pacer.sent(now);
         let _any = pacer.save(now, Timestamp(wall));
-        pacer.answered(now, Timestamp(wall), &RateLimitHeaders::default());
+        pacer.answered(sent, now, Timestamp(wall), &RateLimitHeaders::default());
         prop_assert!(pacer.wait(now) <= millis(MAX_WAIT));
     }
 
@@ -325,8 +419,8 @@ proptest! {
         let mut pacer = Pacer::new(0);
         for second in 0..3 {
             let now = Duration::from_secs(second);
-            pacer.sent(now);
-            pacer.answered(now, wall(0), &signals);
+            let sent = pacer.sent(now);
+            pacer.answered(sent, now, wall(0), &signals);
             let _any = (pacer.wait(now), pacer.estimate(now, 1000), pacer.save(now, wall(0)));
         }
     }
@@ -345,24 +439,24 @@ fn failure(headers: &[(&str, &str)], body: &str) -> RateLimitHeaders {
 
 fn wait_after(headers: &[(&str, &str)], body: &str) -> Duration {
     let mut pacer = Pacer::new(0);
-    pacer.sent(mono(1_000));
-    pacer.answered(mono(1_100), wall(1_100), &failure(headers, body));
+    let sent = pacer.sent(mono(1_000));
+    pacer.answered(sent, mono(1_100), wall(1_100), &failure(headers, body));
     pacer.wait(mono(1_100))
 }
 
 #[test]
 fn retry_after_of_a_successful_response_is_ignored() {
     let mut pacer = Pacer::new(0);
-    pacer.sent(mono(1_000));
-    pacer.answered(mono(1_100), wall(1_100), &answer(&[("retry-after", "7200")], ""));
+    let sent = pacer.sent(mono(1_000));
+    pacer.answered(sent, mono(1_100), wall(1_100), &answer(&[("retry-after", "7200")], ""));
     assert_eq!(pacer.wait(mono(1_100)), Duration::ZERO);
 }
 
 #[test]
 fn a_wait_of_a_year_is_not_restored_by_the_next_process() {
     let mut pacer = Pacer::new(0);
-    pacer.sent(mono(1_000));
-    pacer.answered(mono(1_100), wall(1_100), &failure(&[("retry-after", "31536000")], ""));
+    let sent = pacer.sent(mono(1_000));
+    pacer.answered(sent, mono(1_100), wall(1_100), &failure(&[("retry-after", "31536000")], ""));
     assert!(pacer.wait(mono(1_100)) > Duration::from_secs(86_400));
     let state = pacer.save(mono(1_100), wall(1_100));
     let next = Pacer::restore(0, &state, mono(5_000), wall(5_000));
@@ -374,8 +468,8 @@ fn a_limit_that_the_service_does_not_report_can_be_set() {
     let mut pacer = Pacer::new(0).assuming(Some(2));
     for _ in 0..2 {
         assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO);
-        pacer.sent(mono(1_000));
-        pacer.answered(mono(1_000), wall(1_000), &answer(&[], ""));
+        let sent = pacer.sent(mono(1_000));
+        pacer.answered(sent, mono(1_000), wall(1_000), &answer(&[], ""));
     }
     assert!(pacer.wait(mono(1_000)) > Duration::from_secs(50));
 }
@@ -384,13 +478,13 @@ fn a_limit_that_the_service_does_not_report_can_be_set() {
 fn requests_are_sent_without_waiting_down_to_the_reserve() {
     let left = |remaining| {
         let mut pacer = Pacer::new(5);
-        pacer.sent(mono(1_000));
+        let sent = pacer.sent(mono(1_000));
         let headers = [
             ("x-ratelimit-limit", "30"),
             ("x-ratelimit-remaining", remaining),
             ("x-ratelimit-reset", "20"),
         ];
-        pacer.answered(mono(1_100), wall(1_100), &answer(&headers, ""));
+        pacer.answered(sent, mono(1_100), wall(1_100), &answer(&headers, ""));
         pacer.wait(mono(1_100))
     };
     assert_eq!(left("6"), Duration::ZERO);
@@ -424,11 +518,11 @@ fn a_limit_of_zero_is_no_limit() {
 #[test]
 fn a_request_that_was_not_sent_costs_nothing() {
     let mut pacer = Pacer::new(29);
-    pacer.sent(mono(1_000));
-    pacer.not_sent();
+    let sent = pacer.sent(mono(1_000));
+    pacer.not_sent(sent);
     assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO);
-    pacer.sent(mono(1_000));
-    pacer.lost(mono(1_500));
+    let sent = pacer.sent(mono(1_000));
+    pacer.lost(sent, mono(1_500));
     assert_eq!(pacer.wait(mono(1_500)), Duration::from_millis(60_050));
 }
 
@@ -437,10 +531,10 @@ fn a_remaining_from_before_the_request_is_handled() {
     let mut pacer = Pacer::new(0);
     for left in (1..=3).rev() {
         assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO, "{left}");
-        pacer.sent(mono(1_000));
+        let sent = pacer.sent(mono(1_000));
         let left = left.to_string();
         let headers = [("x-ratelimit-limit", "3"), ("x-ratelimit-remaining", left.as_str())];
-        pacer.answered(mono(1_000), wall(1_000), &answer(&headers, ""));
+        pacer.answered(sent, mono(1_000), wall(1_000), &answer(&headers, ""));
     }
     assert!(pacer.wait(mono(1_000)) >= Duration::from_secs(60));
 }
@@ -450,12 +544,17 @@ fn after_a_refusal_the_headers_alone_are_not_trusted() {
     let mut pacer = Pacer::new(0);
     let generous = answer(&[("x-ratelimit-limit", "2"), ("x-ratelimit-remaining", "1")], "");
     for _ in 0..2 {
-        pacer.sent(mono(1_000));
-        pacer.answered(mono(1_000), wall(1_000), &generous);
+        let sent = pacer.sent(mono(1_000));
+        pacer.answered(sent, mono(1_000), wall(1_000), &generous);
     }
     assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO);
-    pacer.sent(mono(1_000));
-    pacer.answered(mono(1_000), wall(1_000), &RateLimitHeaders { throttled: true, ..generous });
+    let sent = pacer.sent(mono(1_000));
+    pacer.answered(
+        sent,
+        mono(1_000),
+        wall(1_000),
+        &RateLimitHeaders { throttled: true, ..generous },
+    );
     assert!(pacer.wait(mono(1_000)) >= Duration::from_secs(60));
 }
 
@@ -470,8 +569,8 @@ fn the_estimate_counts_whole_windows_at_the_limit_less_the_reserve() {
 #[test]
 fn a_state_from_the_future_delays_by_one_window_at_most() {
     let mut pacer = Pacer::new(29);
-    pacer.sent(mono(1_000));
-    pacer.lost(mono(1_000));
+    let sent = pacer.sent(mono(1_000));
+    pacer.lost(sent, mono(1_000));
     let state = pacer.save(mono(1_000), wall(86_400_000));
     let next = Pacer::restore(29, &state, mono(0), wall(0));
     assert_eq!(next.wait(mono(0)), Duration::from_millis(60_050));
@@ -482,8 +581,8 @@ fn a_large_limit_keeps_a_small_state() {
     let mut service = Service::new(Window::Sliding, 5_000, Form::OnlyLimit, 0);
     let mut pacer = Pacer::new(0);
     for t in 0..3_000 {
-        pacer.sent(mono(t));
-        pacer.answered(mono(t), wall(t), &RateLimitHeaders::read(&service.handle(t + WALL)));
+        let sent = pacer.sent(mono(t));
+        pacer.answered(sent, mono(t), wall(t), &RateLimitHeaders::read(&service.handle(t + WALL)));
     }
     assert!(pacer.save(mono(3_000), wall(3_000)).requests.len() <= 64);
     assert_eq!(service.refused, 0);

@@ -1,0 +1,156 @@
+//! Reads that overlap: the client sends reads that the caller announced while it waits for the one
+//! that the caller needs, and keeps their responses.
+
+use super::Client;
+use super::read_ahead::ReadInFlight;
+use crate::api::error::ApiErrorKind;
+use crate::api::http::{Request, Response, TransportError};
+
+impl Client {
+    /// Announces the reads that will follow, in their order, instead of those announced before.
+    /// While the client waits for a response, it may send some of them, and keeps their responses
+    /// until they are read.
+    pub fn announce(&mut self, paths: impl IntoIterator<Item = String>) {
+        if self.may_read_ahead() {
+            self.ahead.announce(paths);
+        }
+    }
+
+    /// Drops the announced reads of the list at `path`, without its query, and their responses. A
+    /// later read of them is a new request.
+    pub fn discard_announced(&mut self, path: &str) {
+        self.ahead.discard(path);
+    }
+
+    /// Drops all announced reads and their responses.
+    pub fn discard_all_announced(&mut self) {
+        self.ahead.discard_all();
+    }
+
+    /// Whether announced reads are of any use.
+    #[must_use]
+    pub fn may_read_ahead(&self) -> bool {
+        self.limits.max_in_flight.min(self.transport.inner.lanes()) > 1
+    }
+
+    /// Sends a read, or takes its response if it was announced and sent already.
+    pub(super) fn read(&mut self, request: &Request) -> Result<Response, ApiErrorKind> {
+        if self.ahead.is_idle() {
+            self.pace()?;
+            return self.attempt(request);
+        }
+        loop {
+            self.send_announced();
+            if let Some(outcome) = self.ahead.take(&request.path) {
+                return outcome;
+            }
+            if !self.ahead.is_in_flight(&request.path) {
+                self.ahead.forget_announced(&request.path);
+                while !self.ahead.in_flight.is_empty() && !self.may_overlap() {
+                    self.receive();
+                }
+                if self.ahead.in_flight.is_empty() {
+                    self.pace()?;
+                } else {
+                    self.require_within_limits()?;
+                }
+                if !self.begin(request) {
+                    self.receive_all();
+                    return self.attempt(request);
+                }
+                continue;
+            }
+            self.receive();
+        }
+    }
+
+    /// Waits for all reads in flight.
+    pub(super) fn receive_all(&mut self) {
+        while !self.ahead.in_flight.is_empty() {
+            self.receive();
+        }
+    }
+
+    /// Sends announced reads as long as they may overlap with those in flight. With none in flight,
+    /// sends nothing: the caller's own read comes first.
+    fn send_announced(&mut self) {
+        while !self.ahead.in_flight.is_empty()
+            && self.may_overlap()
+            && self.require_within_limits().is_ok()
+            && let Some(path) = self.ahead.next_announced().cloned()
+        {
+            let request = self.read_request(&path);
+            if !self.begin(&request) {
+                return;
+            }
+            self.ahead.forget_announced(&path);
+        }
+    }
+
+    fn may_overlap(&self) -> bool {
+        self.ahead.in_flight.len() < self.ahead.width.get()
+            && self.pacer.may_overlap(self.clock.monotonic())
+    }
+
+    pub(super) fn read_request(&self, path: &str) -> Request {
+        Request { key: self.key.clone(), ..Request::get(path) }
+    }
+
+    /// Begins a read. Returns `false` if the transport cannot.
+    fn begin(&mut self, request: &Request) -> bool {
+        let (sent, start) = self.before_send(request);
+        let id = self.ahead.next_id();
+        if !self.transport.inner.begin_read(id, request) {
+            self.counters.requests -= 1;
+            self.pacer.not_sent(sent);
+            return false;
+        }
+        let path = request.path.clone();
+        self.ahead.in_flight.push(ReadInFlight { id, path, sent, start, unwanted: false });
+        true
+    }
+
+    /// Waits until one of the reads in flight has ended, and keeps its result.
+    fn receive(&mut self) {
+        let Some(finished) = self.transport.inner.next_read() else {
+            // The transport has lost them.
+            for read in std::mem::take(&mut self.ahead.in_flight) {
+                let lost = TransportError::Unknown("internal error: a read was lost".to_owned());
+                self.keep(read, Err(lost));
+            }
+            return;
+        };
+        if let Some(read) = self.ahead.end(finished.id) {
+            self.keep(read, finished.outcome);
+        }
+    }
+
+    fn keep(&mut self, read: ReadInFlight, outcome: Result<Response, TransportError>) {
+        let request = self.read_request(&read.path);
+        let outcome = self.transport.redact(&request, outcome);
+        let outcome = self.after_send(&request, read.sent, read.start, outcome);
+        let time = self.clock.monotonic().saturating_sub(read.start);
+        match &outcome {
+            Err(kind) if is_overload(kind) => self.ahead.width.failed(),
+            _ => self.ahead.width.good(time),
+        }
+        if !read.unwanted {
+            self.ahead.finish(read.path, outcome);
+        }
+    }
+}
+
+/// Whether the service may have too many requests to handle.
+fn is_overload(kind: &ApiErrorKind) -> bool {
+    match kind {
+        ApiErrorKind::Unknown(_) | ApiErrorKind::NotSent(_) | ApiErrorKind::Throttled(_) => true,
+        ApiErrorKind::Malformed { cut: true, .. } => true,
+        ApiErrorKind::Refused { status, .. } | ApiErrorKind::Malformed { status, .. } => {
+            *status >= 500
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Tests of announced reads, with a transport that records the order of requests.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::api::client::{Client, ClientLimits};
+use crate::api::error::ApiErrorKind;
+use crate::api::http::{FinishedRead, Method, Request, Response, Transport, TransportError};
+use crate::api::pacer::Pacer;
+use crate::clock::{Clock, Interrupt, SystemClock};
+
+/// Responds to reads in the reverse order, each with its path and a number that grows.
+#[derive(Clone, Default)]
+struct Reversed {
+    log: Arc<Mutex<Vec<String>>>,
+    running: Arc<Mutex<Vec<(u64, String)>>>,
+    interrupt: Option<Interrupt>,
+}
+
+impl Reversed {
+    fn log(&self) -> Vec<String> {
+        std::mem::take(&mut *self.log.lock().unwrap())
+    }
+
+    fn respond(&self, path: &str) -> Result<Response, TransportError> {
+        let mut log = self.log.lock().unwrap();
+        log.push(format!("end {path}"));
+        let body = format!(r#"{{"error":0,"data":{{"path":"{path}","nth":{}}}}}"#, log.len());
+        let headers = [("x-ratelimit-limit", "900"), ("x-ratelimit-remaining", "800")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        Ok(Response { status: 200, headers, body: body.into_bytes() })
+    }
+}
+
+impl Transport for Reversed {
+    fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
+        self.log.lock().unwrap().push(format!("send {}", request.path));
+        self.respond(&request.path)
+    }
+
+    fn lanes(&self) -> usize {
+        8
+    }
+
+    fn begin_read(&mut self, id: u64, request: &Request) -> bool {
+        self.log.lock().unwrap().push(format!("begin {}", request.path));
+        self.running.lock().unwrap().push((id, request.path.clone()));
+        true
+    }
+
+    fn next_read(&mut self) -> Option<FinishedRead> {
+        if let Some(interrupt) = &self.interrupt {
+            interrupt.raise();
+        }
+        let (id, path) = self.running.lock().unwrap().pop()?;
+        Some(FinishedRead { id, outcome: self.respond(&path) })
+    }
+}
+
+fn client(transport: &Reversed, limits: ClientLimits) -> Client {
+    let clock: Arc<dyn Clock> =
+        Arc::new(SystemClock::new(transport.interrupt.clone().unwrap_or_default()));
+    let mut client =
+        Client::new(Box::new(transport.clone()), clock, Pacer::new(0)).with_limits(limits);
+    // Its response tells the rate limit.
+    client.get("/api/account").unwrap();
+    transport.log();
+    client
+}
+
+fn three() -> ClientLimits {
+    ClientLimits { max_in_flight: 3, ..ClientLimits::default() }
+}
+
+fn pages(numbers: std::ops::RangeInclusive<u64>) -> impl Iterator<Item = String> {
+    numbers.map(|number| format!("/api/qr?page={number}"))
+}
+
+fn path_of(response: &Response) -> String {
+    let body: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
+    body["data"]["path"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn announced_reads_are_sent_at_once_and_taken_in_any_order_of_their_responses() {
+    let transport = Reversed::default();
+    let mut client = client(&transport, three());
+    client.announce(pages(1..=5));
+    for path in pages(1..=5) {
+        assert_eq!(path_of(&client.get(&path).unwrap()), path);
+    }
+    let log = transport.log();
+    let first: Vec<_> = pages(1..=3).map(|path| format!("begin {path}")).collect();
+    assert_eq!(log[..3], first);
+    assert_eq!(log.iter().filter(|line| line.starts_with("begin")).count(), 5);
+    assert_eq!(client.counters().requests, 6);
+}
+
+#[test]
+fn a_write_and_a_read_that_was_not_announced_wait_for_their_turn() {
+    let transport = Reversed::default();
+    let mut client = client(&transport, three());
+    client.announce(pages(1..=9));
+    client.get("/api/qr?page=1").unwrap();
+    client.send_once(Method::Post, "/api/qr/add", None).unwrap();
+    let log = transport.log();
+    let write = log.iter().position(|line| line == "send /api/qr/add").unwrap();
+    let begun = log[..write].iter().filter(|line| line.starts_with("begin")).count();
+    let ended = log[..write].iter().filter(|line| line.starts_with("end")).count();
+    assert_eq!(begun, ended, "{log:?}");
+    assert_eq!(path_of(&client.get("/api/domains").unwrap()), "/api/domains");
+}
+
+#[test]
+fn a_discarded_list_is_requested_again() {
+    let transport = Reversed::default();
+    let mut client = client(&transport, three());
+    client.announce(pages(1..=3));
+    client.get("/api/qr?page=1").unwrap();
+    client.discard_announced("/api/qr");
+    transport.log();
+    client.get("/api/qr?page=2").unwrap();
+    let log = transport.log();
+    assert!(log.iter().any(|line| line.ends_with(" /api/qr?page=2")), "{log:?}");
+    assert_eq!(log.last().map(String::as_str), Some("end /api/qr?page=2"));
+}
+
+#[test]
+fn no_more_than_max_requests_are_sent() {
+    let transport = Reversed::default();
+    let limits = ClientLimits { max_requests: Some(4), ..three() };
+    let mut client = client(&transport, limits);
+    client.announce(pages(1..=9));
+    let read = pages(1..=9).take_while(|path| client.get(path).is_ok()).count();
+    assert_eq!((read, client.counters().requests), (3, 4));
+}
+
+#[test]
+fn what_was_in_flight_at_an_interrupt_is_still_taken() {
+    let interrupt = Interrupt::default();
+    let transport = Reversed { interrupt: Some(interrupt), ..Reversed::default() };
+    let mut client = client(&transport, three());
+    client.announce(pages(1..=9));
+    let read = pages(1..=9).take_while(|path| client.get(path).is_ok()).count();
+    assert_eq!(read, 3);
+    assert_eq!(client.get("/api/qr?page=4").unwrap_err().kind, ApiErrorKind::Interrupted);
+}
+
+#[test]
+fn reads_go_one_at_a_time_with_one_in_flight_or_an_unknown_limit() {
+    let transport = Reversed::default();
+    let one = ClientLimits { max_in_flight: 1, ..ClientLimits::default() };
+    let mut client = client(&transport, one);
+    client.announce(pages(1..=2));
+    pages(1..=2).for_each(|path| drop(client.get(&path).unwrap()));
+    assert!(transport.log().iter().all(|line| !line.starts_with("begin")));
+
+    let transport = Reversed::default();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new(Interrupt::default()));
+    let mut new =
+        Client::new(Box::new(transport.clone()), clock, Pacer::new(0)).with_limits(three());
+    new.announce(pages(1..=2));
+    new.get("/api/qr?page=1").unwrap();
+    assert_eq!(transport.log(), ["begin /api/qr?page=1", "end /api/qr?page=1"]);
+    assert_eq!(new.estimate(0), Duration::ZERO);
+}

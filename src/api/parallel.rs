@@ -1,0 +1,147 @@
+//! Sends several reads at once, each on a thread and a connection of its own.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::http::{FinishedRead, Request, Response, Transport, TransportError};
+
+/// Makes a further transport to the same service.
+pub type MakeTransport = Box<dyn FnMut() -> Option<Box<dyn Transport>> + Send>;
+
+/// A transport that sends several reads at once, with further transports to the same service.
+///
+/// A thread begins with the first read that it sends, and ends when this value is dropped and the
+/// read has ended.
+pub struct ParallelTransport {
+    first: Box<dyn Transport>,
+    make: MakeTransport,
+    lanes: usize,
+    workers: Vec<Sender<(u64, Request)>>,
+    /// Workers without a request.
+    idle: Vec<usize>,
+    /// The worker of each running read.
+    running: BTreeMap<u64, usize>,
+    report: Sender<FinishedRead>,
+    finished: Receiver<FinishedRead>,
+}
+
+impl ParallelTransport {
+    /// Sends up to `lanes` reads at once, and everything else through `first`.
+    #[must_use]
+    pub fn new(first: Box<dyn Transport>, lanes: usize, make: MakeTransport) -> Self {
+        let (report, finished) = channel();
+        let (workers, idle, running) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { first, make, lanes, workers, idle, running, report, finished }
+    }
+
+    /// A worker without a request; starts one if there may be more.
+    fn worker(&mut self) -> Option<usize> {
+        if let Some(idle) = self.idle.pop() {
+            return Some(idle);
+        }
+        if self.workers.len() >= self.lanes {
+            return None;
+        }
+        let transport = (self.make)()?;
+        let (send, requests) = channel();
+        let report = self.report.clone();
+        let thread = std::thread::Builder::new().name("read".to_owned());
+        thread.spawn(move || work(transport, &requests, &report)).ok()?;
+        self.workers.push(send);
+        Some(self.workers.len() - 1)
+    }
+}
+
+fn work(
+    mut transport: Box<dyn Transport>,
+    requests: &Receiver<(u64, Request)>,
+    report: &Sender<FinishedRead>,
+) {
+    for (id, request) in requests {
+        // Without a result, the caller would wait for ever.
+        let outcome = catch_unwind(AssertUnwindSafe(|| transport.send(&request)));
+        let outcome = outcome.unwrap_or_else(|_| {
+            Err(TransportError::Unknown("internal error: the request ended early".to_owned()))
+        });
+        if report.send(FinishedRead { id, outcome }).is_err() {
+            return;
+        }
+    }
+}
+
+impl Transport for ParallelTransport {
+    fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
+        self.first.send(request)
+    }
+
+    fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    fn begin_read(&mut self, id: u64, request: &Request) -> bool {
+        let Some(worker) = self.worker() else { return false };
+        let begun = self.workers[worker].send((id, request.clone())).is_ok();
+        if begun {
+            self.running.insert(id, worker);
+        }
+        begun
+    }
+
+    fn next_read(&mut self) -> Option<FinishedRead> {
+        if self.running.is_empty() {
+            return None;
+        }
+        let finished = self.finished.recv().ok()?;
+        self.idle.extend(self.running.remove(&finished.id));
+        Some(finished)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Barrier};
+
+    use super::*;
+
+    /// Responds when a second request has arrived; `/api/panic` panics.
+    struct Meeting(Arc<Barrier>);
+
+    impl Transport for Meeting {
+        fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
+            assert_ne!(request.path, "/api/panic", "as asked");
+            self.0.wait();
+            Ok(Response { body: request.path.clone().into_bytes(), ..Response::default() })
+        }
+    }
+
+    fn parallel(lanes: usize) -> ParallelTransport {
+        let barrier = Arc::new(Barrier::new(2));
+        let make = move || Some(Box::new(Meeting(Arc::clone(&barrier))) as Box<dyn Transport>);
+        ParallelTransport::new(Box::new(Meeting(Arc::new(Barrier::new(1)))), lanes, Box::new(make))
+    }
+
+    #[test]
+    fn reads_run_at_the_same_time_and_keep_their_numbers() {
+        let mut transport = parallel(2);
+        for _ in 0..3 {
+            assert!(transport.begin_read(7, &Request::get("/api/seven")));
+            assert!(transport.begin_read(9, &Request::get("/api/nine")));
+            assert!(!transport.begin_read(11, &Request::get("/api/eleven")), "all lanes are used");
+            let both = [transport.next_read(), transport.next_read()];
+            for read in both.into_iter().flatten() {
+                let path = if read.id == 7 { "/api/seven" } else { "/api/nine" };
+                assert_eq!(read.outcome.unwrap().body, path.as_bytes());
+            }
+            assert!(transport.next_read().is_none());
+        }
+    }
+
+    #[test]
+    fn a_panic_in_a_transport_is_a_read_without_a_response() {
+        let mut transport = parallel(1);
+        assert!(transport.begin_read(1, &Request::get("/api/panic")));
+        let read = transport.next_read().unwrap();
+        assert!(matches!(read.outcome, Err(TransportError::Unknown(_))));
+    }
+}
