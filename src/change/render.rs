@@ -314,7 +314,7 @@ fn plural(count: u64, word: &str) -> String {
 }
 
 fn time(seconds: f64) -> String {
-    let minutes = (seconds / 60.0).ceil() as u64;
+    let minutes = if seconds < 60.0 { 0 } else { (seconds / 60.0).round() as u64 };
     match minutes {
         0 => "less than a minute".to_owned(),
         1..60 => format!("about {minutes} min"),

@@ -18,6 +18,7 @@ use crate::api::parallel::ParallelTransport;
 use crate::api::read_only::ReadOnlyTransport;
 use crate::api::ureq::certificates::TrustedCertificates;
 use crate::api::ureq::{TransportOptions, UreqTransport};
+use crate::change::cost::RESPONSE_TIME;
 use crate::clock::Clock;
 use crate::config::{AccountConfig, AccountLocation, SecretKind, folder_permission_warning};
 use crate::crawl::ServiceLink;
@@ -171,7 +172,7 @@ impl AccountSession {
         let stand_in = SandboxService::new(store, key.clone(), behaviour);
         let stand_in = Arc::new(Mutex::new(stand_in.with_log_limit(0)));
         let transport =
-            SandboxTransport::new(stand_in, Arc::clone(clock)).with_latency(REHEARSED_LATENCY);
+            SandboxTransport::new(stand_in, Arc::clone(clock)).with_latency(RESPONSE_TIME);
         let reserve = u64::from(bounds.reserve.unwrap_or(account.settings.reserve));
         let client = Client::new(
             Box::new(transport),
@@ -219,9 +220,6 @@ const DEFAULT_IN_FLIGHT: u32 = 4;
 
 /// The rate limit in requests per minute, if neither the service nor the configuration gives one.
 const DEFAULT_LIMIT: u64 = 30;
-
-/// The latency of a response in a rehearsal. Waiting for the rate limit takes far longer.
-const REHEARSED_LATENCY: Duration = Duration::from_millis(200);
 
 /// Makes a vault private that others can read, and warns of folders to which others can write.
 fn make_vault_private(env: &Env, account: &AccountConfig) {
