@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::desired_input::{DesiredInput, InputOwner, UntouchedTable};
-use super::input_tables::{InputTable, MOST_NAMED, TableContent};
+use super::input_tables::{InputTable, MOST_NAMED, TableContent, kind_from_name};
 use super::sheet_files::{names_in, sheet_files};
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::apply::deleted_since;
@@ -20,7 +20,6 @@ use crate::config::AccountConfig;
 use crate::files::open_named;
 use crate::format;
 use crate::model::{Resource, State};
-use crate::suggest::suggest;
 use crate::vault::Vault;
 
 pub use super::input_tables::CsvOptions;
@@ -66,6 +65,7 @@ pub fn read_files(
         read: DesiredInput { name: name_of(paths), ..DesiredInput::default() },
         tables: Vec::new(),
         whole: BTreeSet::new(),
+        others: false,
     };
     for path in paths {
         if path.is_dir() {
@@ -79,7 +79,7 @@ pub fn read_files(
             reader.file(path)?;
         }
     }
-    reader.finish()
+    reader.finish(paths.len() > 1)
 }
 
 /// The name of an input in messages and in the journal.
@@ -100,6 +100,8 @@ struct FileReader<'a> {
     tables: Vec<InputTable>,
     /// The resources of which the tables have all desired records.
     whole: BTreeSet<Resource>,
+    /// Whether tables are left out because their resources were not asked for.
+    others: bool,
 }
 
 impl FileReader<'_> {
@@ -192,6 +194,7 @@ impl FileReader<'_> {
         let is_wanted =
             |kind: &Option<CsvKind>| kind.is_some_and(|it| which.contains(&it.resource()));
         let wanted: Vec<_> = (0..kinds.len()).filter(|nth| is_wanted(&kinds[*nth])).collect();
+        self.others |= wanted.len() < all.len();
         for (nth, sheet) in wanted.iter().zip(book.sheets(&wanted).map_err(unreadable)?) {
             if let Some(kind) = kinds[*nth] {
                 let name = format!("{name}#{}", sheet.title);
@@ -318,8 +321,9 @@ impl FileReader<'_> {
         }
         let account = CsvKind::Resource(Resource::Account);
         let Some(kind) = kind.filter(|kind| *kind != account) else { return Ok(false) };
-        if self.how.which.contains(&kind.resource()) {
-            self.csv_file(path, kind, bytes, false);
+        match self.how.which.contains(&kind.resource()) {
+            true => self.csv_file(path, kind, bytes, false),
+            false => self.others = true,
         }
         Ok(true)
     }
@@ -335,6 +339,7 @@ impl FileReader<'_> {
                 ExportContent::Records | ExportContent::Workbook => None,
             };
             if resource.is_some_and(|it| !self.how.which.contains(&it)) {
+                self.others = true;
                 continue;
             }
             if !path.exists() {
@@ -418,21 +423,23 @@ impl FileReader<'_> {
         Ok(())
     }
 
-    /// Reads the rows of all tables.
-    fn finish(self) -> Result<DesiredInput, OpError> {
-        let Self { how, mut read, tables, whole, .. } = self;
+    /// Reads the rows of all tables, of `several` files or of one.
+    fn finish(self, several: bool) -> Result<DesiredInput, OpError> {
+        let Self { how, mut read, tables, whole, others, .. } = self;
         if tables.is_empty() {
             how.csv.require_none(&read.name, "not a CSV file")?;
         }
-        how.csv.check(&tables, how.encoding)?;
+        how.csv.check(&tables, how.encoding, others)?;
         read.files = tables.iter().map(|table| table.path.clone()).collect();
         let mut problems = CsvProblems::default();
+        let mut faulty = BTreeSet::new();
         let mut next = NextStep::FixInput;
         for table in &tables {
             let InputTable { name, kind, untouched, .. } = table;
             let source = match table.source(how.encoding) {
                 Ok(source) => source,
                 Err(problem) => {
+                    faulty.insert(table.path.display().to_string());
                     problems.append(problem.of_file(name));
                     next = NextStep::FixEncoding;
                     continue;
@@ -447,7 +454,10 @@ impl FileReader<'_> {
                 columns: Some(&how.csv.columns),
             };
             match csv_files::read_rows(*kind, name, &source, known) {
-                Err(wrong) => problems.append(wrong),
+                Err(wrong) => {
+                    faulty.insert(table.path.display().to_string());
+                    problems.append(wrong);
+                }
                 Ok(input) => {
                     read.suspicious.append(input.suspicious);
                     read.notes.extend(input.notes);
@@ -464,11 +474,21 @@ impl FileReader<'_> {
                 }
             }
         }
-        problems.append(csv_files::read::duplicates_between_files(&read.desired));
+        let repeated = csv_files::read::duplicates_between_files(&read.desired);
+        let among_files = !repeated.is_empty();
+        problems.append(repeated);
         if !problems.is_empty() {
+            // A folder is named as a whole, and so are several files that do not fit together.
+            let faulty: Vec<_> = faulty.into_iter().collect();
+            let (name, has) = match (several, among_files) {
+                (false, _) => (read.name.clone(), "has"),
+                (true, true) => (read.name.clone(), "have"),
+                (true, false) if faulty.len() == 1 => (faulty[0].clone(), "has"),
+                (true, false) => (format::list(&faulty, MOST_NAMED), "have"),
+            };
             let message = match problems.count() {
-                1 => format!("{} has a mistake", read.name),
-                many => format!("{} has {many} mistakes", read.name),
+                1 => format!("{name} {has} a mistake"),
+                many => format!("{name} {has} {many} mistakes"),
             };
             if problems.has_unknown_columns() && next == NextStep::FixInput {
                 next = NextStep::FixInputOrMapColumns;
@@ -490,27 +510,6 @@ fn only(state: State, which: &[Resource]) -> State {
         left.resource_mut(resource).clone_from(records);
     }
     left
-}
-
-/// The content of a CSV file that a user names, by its name.
-fn kind_from_name(path: &Path) -> Result<CsvKind, OpError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    match CsvKind::of_title(&name) {
-        Ok(CsvKind::Resource(Resource::Account)) => {
-            let message = format!("{} is for the account's own record", path.display());
-            Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameAccountResource))
-        }
-        Ok(kind) => Ok(kind),
-        Err(word) => {
-            if let Some((_, kind)) = CsvKind::of_sheet_file(&name) {
-                return Ok(kind);
-            }
-            let message =
-                format!("cannot read {}: its name does not name a resource", path.display());
-            let nearest = suggest(&word, CsvKind::all().map(CsvKind::name));
-            Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameResource { nearest }))
-        }
-    }
 }
 
 fn manifest(folder: &Path) -> Result<Manifest, OpError> {

@@ -12,6 +12,8 @@ use crate::change::csv_files::{
 use crate::change::workbook::Sheet;
 use crate::files::{Durability, replace};
 use crate::format;
+use crate::model::Resource;
+use crate::suggest::suggest;
 
 /// The most files that a message names.
 pub(super) const MOST_NAMED: usize = 5;
@@ -38,11 +40,13 @@ impl CsvOptions {
         Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::OmitColumnOptions))
     }
 
-    /// Checks that the options fit the tables.
+    /// Checks that the options fit the tables. With `others`, further tables are not read, and the names
+    /// of columns may be for them.
     pub(super) fn check(
         &self,
         tables: &[InputTable],
         encoding: Option<TextEncoding>,
+        others: bool,
     ) -> Result<(), OpError> {
         if let Some(to) = &self.annotate {
             if tables.len() != 1 {
@@ -62,9 +66,9 @@ impl CsvOptions {
         for table in tables {
             // A file that cannot be decoded is a mistake that is reported later.
             let Ok(source) = table.source(encoding) else { return Ok(()) };
-            headers.push((table.kind, header_names(&source)));
+            headers.push((table.kind, header_names(table.kind, &source)));
         }
-        self.columns.check(&headers).map_err(|error| {
+        self.columns.check(&headers, others).map_err(|error| {
             let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
             let message = format!("{}: {error}", format::list(&names, MOST_NAMED));
             OpError::new(OpErrorKind::Usage, message).next(NextStep::NameColumns)
@@ -127,5 +131,29 @@ impl InputTable {
             OpError { details: problems.into(), ..failure }
         })?;
         Ok(Some(to.to_owned()))
+    }
+}
+
+/// The content of a CSV file that a user names, by its name.
+///
+/// # Errors
+/// If its name does not name a resource, or names the account's own record.
+pub(super) fn kind_from_name(path: &Path) -> Result<CsvKind, OpError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    match CsvKind::of_title(&name) {
+        Ok(CsvKind::Resource(Resource::Account)) => {
+            let message = format!("{} is for the account's own record", path.display());
+            Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameAccountResource))
+        }
+        Ok(kind) => Ok(kind),
+        Err(word) => {
+            if let Some((_, kind)) = CsvKind::of_sheet_file(&name) {
+                return Ok(kind);
+            }
+            let message =
+                format!("cannot read {}: its name does not name a resource", path.display());
+            let nearest = suggest(&word, CsvKind::all().map(CsvKind::name));
+            Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameResource { nearest }))
+        }
     }
 }

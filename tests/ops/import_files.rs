@@ -103,7 +103,7 @@ fn the_same_record_in_two_files_is_reported_with_both_places() {
     write(&environment, "new/channels.csv", b"id,name\n,Window\n1,One\n");
     write(&environment, "new/channels.more.csv", b"id,name\n,WINDOW\n1,Two\n");
     environment.run(&["import", "new", "--to", "main", "--yes"]).exits_with(1).stderr_has(
-        "new has 2 mistakes\n  new/channels.more.csv:2: name: `window` is already in \
+        "new has 2 mistakes\n  new/channels.more.csv:2: name: `WINDOW` is already in \
          new/channels.csv:2\n  new/channels.more.csv:3: id: 1 is already in new/channels.csv:3\n",
     );
     assert_eq!(service.request_count(), 0);

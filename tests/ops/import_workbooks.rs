@@ -63,7 +63,7 @@ fn mistakes_in_a_workbook_have_the_place_that_the_spreadsheet_shows() {
         fixture(&environment, file, file);
         environment.import(file, &[]).exits_with(1).stderr_is(&format!(
             "error: {file} has a mistake\n  {file}#Channels:6: color: the formula of this cell has an \
-             error as its result\nhint: fix the file and run the command again; nothing was written\n"
+             error as its result: `#N/A`\nhint: fix the file and run the command again; nothing was written\n"
         ));
         let ran = environment.import(file, &["--resource", "pixels"]).exits_with(64);
         ran.stderr_has(&format!("error: cannot read {file}: no sheet in it is named `pixels`\n"));
@@ -161,7 +161,8 @@ fn cells_that_do_not_show_their_value_are_mistakes_or_suspicious() {
          spreadsheet and save it (rows 2, 3)\n",
     );
     import_one([r#"<c t="e"><v>#REF!</v></c>"#; 2]).exits_with(1).stderr_has(
-        "  a.xlsx#channels: description: 2 cells have a formula with an error as its result (rows 2, 3)\n",
+        "  a.xlsx#channels: description: 2 cells have a formula with an error as its result (rows 2, 3); \
+         the first: the formula of this cell has an error as its result: `#REF!`\n",
     );
     import_one(["<c><v>1234567890123450</v></c>"; 2]).exits_with(1).stderr_has(
         "  a.xlsx#channels: description: 2 cells are numbers with more digits than a spreadsheet stores; \
@@ -179,6 +180,44 @@ fn cells_that_do_not_show_their_value_are_mistakes_or_suspicious() {
          the sheet shows in another form\n",
     );
     assert_eq!(service.request_count(), 0);
+}
+
+#[test]
+fn the_options_of_columns_may_be_for_a_sheet_that_is_not_read() {
+    let (environment, _service) = TestEnvironment::with_service("");
+    std::fs::create_dir(environment.path("in")).unwrap();
+    environment.write("in/campaigns.csv", "Title,name\nx,A\n");
+    environment.write("in/channels.csv", "name\nWindow\n");
+    let plan = ["plan", "in", "--to", "main", "--ignore-columns", "Title", "--map", "Titel=name"];
+    environment.run(&plan).exits_with(64).stderr_has("no column is called `Titel`");
+    let only = [&plan[..], &["--only", "channels"]].concat();
+    environment.run(&only).succeeds().stdout_has("1 create");
+}
+
+#[test]
+fn a_title_above_the_header_is_told() {
+    let (environment, service) = TestEnvironment::with_service("");
+    environment.write("channels.csv", "Our channels,,\n,,\nName,color,Owner\nWindow,#aabbcc,Mia\n");
+    let told = "  channels.csv: row 3 looks like the header; delete the rows above it\n";
+    environment.import("channels.csv", &[]).exits_with(1).stderr_has(told);
+    let ignored = ["--ignore-columns", "Owner"];
+    environment.import("channels.csv", &ignored).exits_with(1).stderr_has(told);
+    environment.write("channels.csv", "name\nname\ncolor\n");
+    environment.import("channels.csv", &["-n"]).succeeds().stdout_has("2 creates");
+    assert_eq!(service.writes().len(), 0);
+}
+
+#[test]
+fn the_file_with_mistakes_is_named_among_several() {
+    let (environment, _service) = TestEnvironment::with_service("");
+    environment.write("campaigns.csv", "name\nA\n");
+    environment.write("channels.csv", "name,color\nB,red\nC,blue\n");
+    environment.write("pixels.csv", "name\nP\n");
+    let import = ["import", "campaigns.csv", "channels.csv", "--to", "main", "-n"];
+    environment.run(&import).exits_with(1).stderr_has("error: channels.csv has 2 mistakes\n");
+    let import = ["import", "pixels.csv", "channels.csv", "--to", "main", "-n"];
+    let ran = environment.run(&import).exits_with(1);
+    ran.stderr_has("error: channels.csv, pixels.csv have 4 mistakes\n");
 }
 
 #[test]

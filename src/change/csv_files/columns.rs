@@ -117,18 +117,23 @@ impl ColumnOptions {
         *self == Self::default()
     }
 
-    /// Checks that each option fits a column of a file.
+    /// Checks that each option fits a column of a file. With `others`, further files are not read, and
+    /// the options may be for them.
     ///
     /// # Errors
     /// The first option that fits none.
-    pub fn check(&self, files: &[(CsvKind, Vec<String>)]) -> Result<(), ColumnOptionError> {
+    pub fn check(
+        &self,
+        files: &[(CsvKind, Vec<String>)],
+        others: bool,
+    ) -> Result<(), ColumnOptionError> {
         let with = |name: &str| -> Vec<CsvKind> {
             let has = |names: &[String]| names.iter().any(|it| same_name(it, name));
             files.iter().filter(|(_, names)| has(names)).map(|(kind, _)| *kind).collect()
         };
         let sources = self.maps.iter().map(|(from, _)| from);
         for name in sources.chain(&self.ignored).chain(&self.match_on) {
-            if with(name).is_empty() {
+            if with(name).is_empty() && !others {
                 let names = files.iter().flat_map(|(_, names)| names).map(String::as_str);
                 // The comparison with a long name takes memory.
                 let names = names.filter(|name| name.len() <= MAX_NAME);
@@ -151,10 +156,27 @@ impl ColumnOptions {
     }
 }
 
+/// The row that looks like the header of an input, if the first row looks like a title: it has one
+/// cell, which names no column.
+pub(crate) fn header_below_title<'s>(kind: CsvKind, source: &'s RowSource<'_>) -> Option<Row<'s>> {
+    let is_known = |cell: &&Cell<'_>| known(kind, cell.raw.trim()).is_some();
+    let mut rows = source.rows();
+    let first = rows.next()?;
+    let mut filled = first.cells.iter().filter(|cell| !cell.raw.trim().is_empty());
+    let title = filled.next().filter(|cell| !is_known(cell));
+    if title.is_none() || filled.next().is_some() {
+        return None;
+    }
+    rows.take(MAX_TITLE_ROWS).find(|row| row.cells.iter().filter(is_known).count() > 1)
+}
+
+/// The most rows in which a header is looked for.
+const MAX_TITLE_ROWS: usize = 10;
+
 /// The names in the header of an input; empty if it has none that can be read.
 #[must_use]
-pub fn header_names(source: &RowSource<'_>) -> Vec<String> {
-    let header = source.rows().next();
+pub fn header_names(kind: CsvKind, source: &RowSource<'_>) -> Vec<String> {
+    let header = header_below_title(kind, source).or_else(|| source.rows().next());
     let cells = header.iter().flat_map(|row| &row.cells);
     cells.filter_map(|cell| Some(cell.text().ok()?.trim().to_owned())).collect()
 }
@@ -446,10 +468,12 @@ mod tests {
 
     #[test]
     fn options_that_fit_no_column_are_refused() {
-        let names = |text: &str| header_names(&RowSource::of_csv(text.as_bytes(), None).unwrap());
+        let names =
+            |text: &str| header_names(CHANNELS, &RowSource::of_csv(text.as_bytes(), None).unwrap());
         let files =
             [(CHANNELS, names("Display name;color")), (CsvKind::CampaignLinks, names("link"))];
-        let told = |options: &ColumnOptions| options.check(&files).map_err(|it| it.to_string());
+        let told =
+            |options: &ColumnOptions| options.check(&files, false).map_err(|it| it.to_string());
         assert_eq!(told(&options(&[("display_name", "Name")], &["LINK"], None)), Ok(()));
         let wrong = |options: ColumnOptions| told(&options).unwrap_err();
         assert_eq!(
@@ -457,6 +481,7 @@ mod tests {
             "no column is called `Dispaly name`; did you mean `Display name`?"
         );
         assert_eq!(wrong(options(&[], &["owner"], None)), "no column is called `owner`");
+        assert_eq!(options(&[("x", "name")], &["owner"], Some("y")).check(&files, true), Ok(()));
         assert_eq!(
             wrong(options(&[("color", "nmae")], &[], None)),
             "channels has no column `nmae`; did you mean `name`?"

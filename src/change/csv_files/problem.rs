@@ -365,7 +365,9 @@ impl fmt::Display for ProblemGroup {
         let more = if self.count > self.rows.len() as u64 { ", …" } else { "" };
         write!(f, ": {several} (rows {}{more})", rows.join(", "))?;
         match self.first.kind {
-            CsvProblemKind::UnknownName => write!(f, "; the first: {}", self.first.what),
+            CsvProblemKind::UnknownName | CsvProblemKind::FormulaError => {
+                write!(f, "; the first: {}", self.first.what)
+            }
             _ => Ok(()),
         }
     }

@@ -73,6 +73,11 @@ pub fn read_rows(
         findings.problem(CsvProblemKind::File, Some(line), None, what);
         return Err(findings.problems);
     }
+    if let Some(row) = columns::header_below_title(csv_kind, source) {
+        let what = format!("row {} looks like the header; delete the rows above it", row.number);
+        findings.problem(CsvProblemKind::Header, None, None, what);
+        return Err(findings.problems);
+    }
     let mut lines = source.rows();
     let Some(header) = lines.next() else {
         let header = csv_kind.template().join(",");
@@ -208,8 +213,8 @@ impl Duplicate<'_> {
             Some(first) if !self.is_in_one_file() => first.to_string(),
             first => match first.map(|first| (first.row, first.line)) {
                 Some((Some(row), Some(line))) => format!("row {row} (line {line})"),
-                Some((_, Some(line))) => format!("line {line}"),
-                _ => "an earlier line".to_owned(),
+                Some((_, Some(line))) => format!("row {line}"),
+                _ => "an earlier row".to_owned(),
             },
         };
         CsvProblem {
@@ -270,7 +275,11 @@ fn duplicates(
             report(&Duplicate { row, first, column, subject });
         }
         let Some(key) = row.natural_key(resource) else { continue };
-        let text = key.to_string();
+        let own = match resource.spec().natural_key {
+            [name] => row.value(resource, name).map(|value| value.cell().into_owned()),
+            _ => None,
+        };
+        let text = own.unwrap_or_else(|| key.to_string());
         if let Some(first) = names.insert(key, row)
             && (first.id.is_none() || row.id.is_none())
         {

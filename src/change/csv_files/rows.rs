@@ -1,8 +1,8 @@
 //! Parses one row as a desired record.
 
 use crate::change::csv_files::CsvKind;
-use crate::change::csv_files::cells::Row;
-use crate::change::csv_files::columns::{Column, ColumnOptions, CsvHeader};
+use crate::change::csv_files::cells::{CellFault, Row};
+use crate::change::csv_files::columns::{Column, ColumnOptions, CsvHeader, excerpt};
 use crate::change::csv_files::problem::{CellMistake, CsvProblemKind, EMPTY_BOOLEAN, Findings};
 use crate::change::csv_files::suspicious::{EditedCell, suspicions};
 use crate::change::csv_files::values::{self, CellValue};
@@ -59,7 +59,13 @@ fn row_cells<'r>(
         match (headed.column, cell.text()) {
             (Column::Ignored, _) => {}
             (_, Err((line, fault))) => {
-                findings.mistake(CellMistake::new(fault.kind(), fault.message()), line, name);
+                let what = match fault {
+                    CellFault::Error if !cell.raw.is_empty() => {
+                        format!("{}: `{}`", fault.message(), excerpt(&cell.raw))
+                    }
+                    _ => fault.message().to_owned(),
+                };
+                findings.mistake(CellMistake::new(fault.kind(), what), line, name);
                 cells.has_faults = true;
             }
             (Column::Nameless, Ok("")) => {}
