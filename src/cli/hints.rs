@@ -129,7 +129,9 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         NextStep::NameColumns => {
             "--map COLUMN=FIELD, --ignore-columns and --match-on take names of the file's first line"
         }
-        NextStep::AnnotateOneFile => "name one CSV file, or leave out --annotate",
+        NextStep::AnnotateOneFile => {
+            "read one at a time, such as with --only channels, or leave out --annotate"
+        }
         NextStep::AcceptSuspicious => {
             "correct them, or pass --accept-suspicious to use them as they are"
         }

@@ -52,7 +52,8 @@ impl CsvOptions {
             if tables.len() != 1 {
                 let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
                 let (count, names) = (tables.len(), format::list(&names, MOST_NAMED));
-                let message = format!("cannot annotate {count} files in one copy: {names}");
+                let message =
+                    format!("cannot annotate {count} files or sheets in one copy: {names}");
                 return Err(
                     OpError::new(OpErrorKind::Usage, message).next(NextStep::AnnotateOneFile)
                 );

@@ -391,9 +391,9 @@ fn rows_with_mistakes_are_written_to_an_annotated_copy() {
     ran.stderr_has("hint: mistakes.csv has the rows with mistakes and the reasons; fix them in the input file and run the command again; nothing was written to the account\n");
     assert_eq!(
         environment.text("mistakes.csv"),
-        "name;description;color;problem\n\
-         A;\"x\ny\";red;\"color: `red` is not a colour; write #RRGGBB\"\n\
-         ;z;blue;\"color: `blue` is not a colour; write #RRGGBB; name: is missing; a channel \
+        "name;description;color;row;problem\n\
+         A;\"x\ny\";red;2;\"color: `red` is not a colour; write #RRGGBB\"\n\
+         ;z;blue;4;\"color: `blue` is not a colour; write #RRGGBB; name: is missing; a channel \
          without an id needs it\"\n"
     );
     assert_eq!(service.request_count(), 0);
@@ -410,7 +410,7 @@ fn rows_with_mistakes_are_written_to_an_annotated_copy() {
     environment.write("campaigns.csv", "name\nA\n");
     let both = ["plan", "channels.csv", "campaigns.csv", "--to", "main", "--annotate", "m.csv"];
     let ran = environment.run(&both).exits_with(64);
-    ran.stderr_has("error: cannot annotate 2 files in one copy: channels.csv, campaigns.csv\n");
+    ran.stderr_has("error: cannot annotate 2 files or sheets in one copy: channels.csv, campaigns.csv\nhint: read one at a time, such as with --only channels");
     assert!(!environment.path("m.csv").exists());
 }
 

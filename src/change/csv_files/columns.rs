@@ -6,7 +6,7 @@ use std::fmt;
 use crate::change::csv_files::cells::{Cell, CellFault, Row};
 use crate::change::csv_files::problem::{CellMistake, CsvProblemKind};
 use crate::change::csv_files::source::RowSource;
-use crate::change::csv_files::{CsvKind, PROBLEM, SECRET};
+use crate::change::csv_files::{CsvKind, PROBLEM, ROW, SECRET};
 use crate::escaped::Escaped;
 use crate::format::truncate;
 use crate::model::Verb;
@@ -310,6 +310,9 @@ fn header_column(
     }
     if same_name(text, PROBLEM) {
         return headed(Column::Ignored, ReadAs::Named);
+    }
+    if text == ROW {
+        return headed(Column::Ignored, ReadAs::Nothing);
     }
     match known(kind, text) {
         Some((column, name)) => {

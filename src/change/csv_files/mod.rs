@@ -44,6 +44,9 @@ pub enum CsvKind {
 /// The column with the reason in a file of rejected rows. Ignored when read.
 pub const PROBLEM: &str = "problem";
 
+/// The column with the number of the row in a copy of rows with mistakes. Ignored when read.
+pub const ROW: &str = "row";
+
 /// The columns of `campaign_links.csv`.
 const LINKS: [&str; 2] = ["campaign", "link"];
 

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::change::csv_files::PROBLEM;
 use crate::change::csv_files::cells::{Cell, Row};
 use crate::change::csv_files::source::RowSource;
+use crate::change::csv_files::{PROBLEM, ROW};
 
 /// The byte order mark of UTF-8.
 const MARK: &[u8] = "\u{feff}".as_bytes();
@@ -14,37 +14,40 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 /// `source` has no header.
 #[must_use]
 pub fn rejected(source: &RowSource<'_>, problems: &BTreeMap<u64, String>) -> Option<Vec<u8>> {
-    copy(source, |row| problems.get(&row.line))
+    copy(source, false, |row| problems.get(&row.line))
 }
 
-/// The rows of `source` with the numbers of `mistakes`, each with its mistakes. `None` if `source`
-/// has no header.
+/// The rows of `source` with the numbers of `mistakes`, each with its number and its mistakes. `None` if
+/// `source` has no header.
 #[must_use]
 pub fn annotated(source: &RowSource<'_>, mistakes: &BTreeMap<u64, String>) -> Option<Vec<u8>> {
-    copy(source, |row| mistakes.get(&row.number))
+    copy(source, true, |row| mistakes.get(&row.number))
 }
 
 fn copy<'p>(
     source: &RowSource<'_>,
+    numbered: bool,
     problem: impl Fn(&Row<'_>) -> Option<&'p String>,
 ) -> Option<Vec<u8>> {
     let mut rows = source.rows();
     let separator = rows.separator();
     let header = rows.next()?;
-    let old = header.cells.iter().position(|cell| cell.raw.trim() == PROBLEM);
+    let added: &[&str] = if numbered { &[ROW, PROBLEM] } else { &[PROBLEM] };
+    let is_old = |cell: &Cell<'_>| added.contains(&cell.raw.trim());
+    let old: Vec<_> = header.cells.iter().map(is_old).collect();
     rows.limit(header.cells.len());
     let mut out = if source.needs_mark() { MARK.to_vec() } else { Vec::new() };
     let mut writer =
         csv::WriterBuilder::new().delimiter(separator).flexible(true).from_writer(Vec::new());
-    let mut write = |cells: &[Cell<'_>], last: &str| {
-        let kept = cells.iter().enumerate().filter(|(nth, _)| Some(*nth) != old);
+    let mut write = |cells: &[Cell<'_>], number: &str, last: &str| {
+        let kept = cells.iter().enumerate().filter(|(nth, _)| old.get(*nth) != Some(&true));
         let kept = kept.map(|(_, cell)| &*cell.raw);
-        writer.write_record(kept.chain([last]))
+        writer.write_record(kept.chain(numbered.then_some(number)).chain([last]))
     };
-    write(&header.cells, PROBLEM).ok()?;
+    write(&header.cells, ROW, PROBLEM).ok()?;
     for row in rows {
         if let Some(problem) = problem(&row) {
-            write(&row.cells, problem).ok()?;
+            write(&row.cells, &row.number.to_string(), problem).ok()?;
         }
     }
     out.append(&mut writer.into_inner().ok()?);
