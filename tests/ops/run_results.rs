@@ -146,7 +146,7 @@ fn a_plan_that_is_not_executed_writes_no_results() {
 fn the_results_of_items_have_the_type_and_the_id_of_the_item() {
     let (environment, _service) = TestEnvironment::with_service("");
     environment.write("channels.csv", "name\nDoor\n");
-    environment.write("channel_items.csv", "channel,type,id\nDoor,qr,3\n2,links,108\nNone,qr,1\n");
+    environment.write("channel_items.csv", "channel,type,id\nDoor,qr,3\n2,links,108\n99,qr,1\n");
     let files = ["import", "channels.csv", "channel_items.csv", "--to", "main", "--yes"];
     let results = |code| {
         let ran = environment.run(&[&files[..], &["--results", "results.csv"]].concat());
@@ -156,7 +156,7 @@ fn the_results_of_items_have_the_type_and_the_id_of_the_item() {
         let cells = lines.map(|line| line.split(',').skip(3).take(4).collect::<Vec<_>>().join(","));
         cells.collect::<Vec<_>>()
     };
-    let unsupported = ",None/qr/1,unsupported,1";
+    let unsupported = ",99/qr/1,unsupported,1";
     assert_eq!(
         results(3),
         ["assign,Door/qr/3,done,3", "assign,Social/links/108,done,108", unsupported]
