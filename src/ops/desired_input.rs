@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::Env;
 use super::state_ref;
 use super::{NextStep, OpError, OpErrorKind};
-use crate::change::csv_files::{CsvKind, CsvProblems};
+use crate::change::csv_files::{CsvKind, CsvProblems, renamed_note};
 use crate::change::desired::{DesiredState, SourceLocation};
 use crate::change::export::ExportContent;
 use crate::change::plan::UnsupportedChange;
@@ -30,6 +30,8 @@ pub struct DesiredInput {
     pub warnings: Vec<String>,
     /// Remarks on how the input was read, such as the encoding of a file.
     pub notes: Vec<String>,
+    /// The columns of each file that were read under other names than their own.
+    pub renamed: Vec<(String, Vec<(String, &'static str)>)>,
     /// Remarks on the encodings that were found from the bytes of files.
     pub encodings: Vec<String>,
     /// Values of CSV files that are probably mistakes.
@@ -72,7 +74,7 @@ pub fn warn_of_suspicious(env: &Env, suspicious: &CsvProblems) {
 impl DesiredInput {
     /// Sends the remarks on the input.
     pub fn send_notes(&self, env: &Env) {
-        self.notes.iter().for_each(|note| env.note(note));
+        renamed_note(&self.renamed).iter().chain(&self.notes).for_each(|note| env.note(note));
         let hint = env.events().hint(&NextStep::ChooseEncoding);
         let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         self.encodings.iter().for_each(|note| env.note(format_args!("{note}{hint}")));

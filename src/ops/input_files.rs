@@ -461,6 +461,9 @@ impl FileReader<'_> {
                 Ok(input) => {
                     read.suspicious.append(input.suspicious);
                     read.notes.extend(input.notes);
+                    if !input.renamed.is_empty() {
+                        read.renamed.push((name.clone(), input.renamed));
+                    }
                     match input.records {
                         CsvRecords::Links(mut links) => {
                             read.desired.campaign_links.append(&mut links);

@@ -181,10 +181,11 @@ pub fn header_names(kind: CsvKind, source: &RowSource<'_>) -> Vec<String> {
     cells.filter_map(|cell| Some(cell.text().ok()?.trim().to_owned())).collect()
 }
 
-/// The columns of a file, and remarks and problems about them.
+/// The columns of a file, and problems about them.
 pub(crate) struct ParsedHeader {
     pub columns: Vec<CsvHeader>,
-    pub notes: Vec<String>,
+    /// The columns that are read under other names than their own.
+    pub renamed: Vec<(String, &'static str)>,
     pub wrong: Vec<HeaderProblem>,
 }
 
@@ -200,7 +201,7 @@ pub(crate) fn header(
 ) -> Result<ParsedHeader, Vec<HeaderProblem>> {
     let mut wrong = Vec::new();
     let mut columns: Vec<CsvHeader> = Vec::new();
-    let (mut renamed, mut ignored) = (Vec::new(), Vec::new());
+    let mut renamed = Vec::new();
     for (nth, cell) in row.cells.iter().enumerate() {
         match header_column(kind, nth, cell, options) {
             Ok((header_column, read_as)) => {
@@ -217,9 +218,8 @@ pub(crate) fn header(
                 }
                 let name = Escaped(&header_column.name);
                 match read_as {
-                    ReadAs::Named => {}
+                    ReadAs::Named | ReadAs::Nothing => {}
                     ReadAs::Other(field) => renamed.push((name.to_string(), field)),
-                    ReadAs::Nothing => ignored.push(format!("`{name}`")),
                 }
                 columns.push(header_column);
             }
@@ -239,24 +239,26 @@ pub(crate) fn header(
         let what = format!("none of the columns of {} is there", kind.name());
         wrong.push(HeaderProblem::new(row.line, "header", what));
     }
-    let notes = notes(&renamed, &ignored);
-    if any { Ok(ParsedHeader { columns, notes, wrong }) } else { Err(wrong) }
+    if any { Ok(ParsedHeader { columns, renamed, wrong }) } else { Err(wrong) }
 }
 
-/// At most two remarks: on the columns that are read under other names, and on those that are not
-/// read.
-fn notes(renamed: &[(String, &'static str)], ignored: &[String]) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let [(name, field), rest @ ..] = renamed {
-        let rest = rest.iter().map(|(name, field)| format!(", `{name}` as `{field}`"));
-        notes.push(format!("column `{name}` is read as `{field}`{}", rest.collect::<String>()));
+/// A remark on the columns of files that are read under other names. `None` if there are none.
+#[must_use]
+pub fn renamed_note(files: &[(String, Vec<(String, &'static str)>)]) -> Option<String> {
+    let mut pairs: Vec<&(String, &str)> = Vec::new();
+    for pair in files.iter().flat_map(|(_, renamed)| renamed) {
+        if !pairs.contains(&pair) {
+            pairs.push(pair);
+        }
     }
-    match ignored {
-        [] => {}
-        [one] => notes.push(format!("column {one} is ignored")),
-        several => notes.push(format!("columns {} are ignored", several.join(", "))),
-    }
-    notes
+    let ((name, field), rest) = pairs.split_first()?;
+    let place = match files {
+        [(file, _)] => file.clone(),
+        files => format!("in {} files or sheets", files.len()),
+    };
+    let rest = rest.iter().map(|(name, field)| format!(", `{name}` as `{field}`"));
+    let rest = rest.collect::<String>();
+    Some(format!("{place}: column `{name}` is read as `{field}`{rest}"))
 }
 
 /// Under which name a column is read.
@@ -410,6 +412,22 @@ mod tests {
         header(kind, &row, options).map_err(|wrong| format!("{wrong:?}")).unwrap()
     }
 
+    fn note(renamed: Vec<(String, &'static str)>) -> Option<String> {
+        renamed_note(&[("x".to_owned(), renamed)])
+    }
+
+    #[test]
+    fn columns_of_several_files_are_one_remark() {
+        let file = |names: &[&str]| {
+            let pairs = names.iter().map(|name| ((*name).to_owned(), "name"));
+            ("x".to_owned(), pairs.collect())
+        };
+        let told = renamed_note(&[file(&["Name"]), file(&["Name", "Display"]), file(&["Display"])]);
+        let expected = "in 3 files or sheets: column `Name` is read as `name`, `Display` as `name`";
+        assert_eq!(told.unwrap(), expected);
+        assert_eq!(renamed_note(&[]), None);
+    }
+
     #[test]
     fn names_are_compared_without_case_spaces_and_dashes() {
         let header =
@@ -419,14 +437,12 @@ mod tests {
         let expected = [place("id"), place("name"), place("color"), place("starred")];
         assert_eq!(columns, [&expected[..], &[Column::Ignored]].concat());
         assert_eq!(
-            header.notes,
-            [
-                "column `ID` is read as `id`, `Name` as `name`, `co-LOR` as `color`, `star_red` as `starred`"
-            ]
+            note(header.renamed).unwrap(),
+            "x: column `ID` is read as `id`, `Name` as `name`, `co-LOR` as `color`, `star_red` as `starred`"
         );
         assert_eq!(header.wrong, []);
         let header = parsed(CHANNELS, "id,name,color", &ColumnOptions::default());
-        assert_eq!(header.notes, [""; 0]);
+        assert_eq!(header.renamed, []);
     }
 
     #[test]
@@ -443,11 +459,8 @@ mod tests {
         let header = parsed(CHANNELS, "Display Name,nr.=,owner,Password", &options);
         assert_eq!(header.wrong, []);
         assert_eq!(
-            header.notes,
-            [
-                "column `Display Name` is read as `name`, `nr.=` as `id`",
-                "columns `owner`, `Password` are ignored",
-            ]
+            note(header.renamed).unwrap(),
+            "x: column `Display Name` is read as `name`, `nr.=` as `id`"
         );
         let none = parsed(CHANNELS, "name,Pass word", &ColumnOptions::default());
         assert!(none.wrong[0].mistake.what.starts_with("passwords are not allowed"));
@@ -457,11 +470,12 @@ mod tests {
     fn an_old_name_is_a_column_of_records_that_can_be_renamed() {
         for name in ["old name", "old_name", "Old Name", "oldname"] {
             let header = parsed(CHANNELS, &format!("{name},name"), &ColumnOptions::default());
-            assert_eq!((header.columns[0].column, header.notes.len()), (Column::OldName, 0));
+            assert_eq!((header.columns[0].column, header.renamed.len()), (Column::OldName, 0));
         }
         let matched = parsed(CHANNELS, "Title,name", &options(&[], &[], Some("title")));
         assert_eq!(matched.columns[0].column, Column::OldName);
-        assert_eq!(matched.notes, ["column `Title` is read as `old name`"]);
+        let note = note(matched.renamed).unwrap();
+        assert_eq!(note, "x: column `Title` is read as `old name`");
         let domains = CsvKind::Resource(Resource::Domains);
         let header = parsed(domains, "old name,domain", &ColumnOptions::default());
         assert!(header.wrong[0].mistake.kind == CsvProblemKind::UnknownColumn);

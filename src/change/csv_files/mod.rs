@@ -21,7 +21,7 @@ mod suspicious;
 mod values;
 pub mod write;
 
-pub use columns::{ColumnOptionError, ColumnOptions, OLD_NAME, header_names};
+pub use columns::{ColumnOptionError, ColumnOptions, OLD_NAME, header_names, renamed_note};
 pub use encoding::{DecodedText, EncodingProblem, TextEncoding};
 pub use pairs::pairs;
 pub use problem::{CsvProblem, CsvProblemKind, CsvProblems};

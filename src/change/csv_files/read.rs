@@ -31,7 +31,9 @@ pub struct CsvInput {
     pub records: CsvRecords,
     /// Values that the service would take and that are probably mistakes.
     pub suspicious: CsvProblems,
-    /// Remarks on how the file was read.
+    /// The columns that were read under other names than their own.
+    pub renamed: Vec<(String, &'static str)>,
+    /// Remarks on how the cells of the file were read.
     pub notes: Vec<String>,
 }
 
@@ -91,8 +93,8 @@ pub fn read_rows(
     };
     findings.row = Some(header.number);
     let options = known.columns.cloned().unwrap_or_default();
-    let (columns, header_notes, wrong) = match columns::header(csv_kind, &header, &options) {
-        Ok(ParsedHeader { columns, notes, wrong }) => (Some(columns), notes, wrong),
+    let (columns, renamed, wrong) = match columns::header(csv_kind, &header, &options) {
+        Ok(ParsedHeader { columns, renamed, wrong }) => (Some(columns), renamed, wrong),
         Err(wrong) => (None, Vec::new(), wrong),
     };
     findings.misnamed = !wrong.is_empty();
@@ -129,10 +131,13 @@ pub fn read_rows(
             CsvRecords::Links(links)
         }
     };
-    let notes = header_notes.into_iter().chain(findings.notes());
-    let notes = notes.map(|note| format!("{name}: {note}")).collect();
+    let notes = findings.notes().map(|note| format!("{name}: {note}")).collect();
     let Findings { problems, suspicious, .. } = findings;
-    if problems.is_empty() { Ok(CsvInput { records, suspicious, notes }) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(CsvInput { records, suspicious, renamed, notes })
+    } else {
+        Err(problems)
+    }
 }
 
 /// Reports merged cells in columns that are read: all but the first of them look empty, and an empty

@@ -178,7 +178,6 @@ fn other_forms_of_values_and_names_are_remarked_once_for_each_column() {
     assert_eq!(
         read.notes,
         [
-            "x.csv: column `Name` is read as `name`",
             "x.csv: color: 2 cells have another form, such as `rgb(1,2,3)`, read as `#010203`",
             "x.csv: starred: 2 cells have another form, such as `ja`, read as `true`",
         ]
