@@ -7,7 +7,7 @@ use linkvault::health::alert_message::signature;
 use serde_json::Value;
 
 use crate::daemon::process::{Daemon, EACH_SECOND};
-use crate::support::{Host, LiveService, TestEnvironment};
+use crate::support::{Host, LiveService, TestEnvironment, until};
 
 fn alerting(service: &LiveService, listener: &Host) -> TestEnvironment {
     let more = format!(
@@ -92,6 +92,8 @@ fn changed_fields_are_one_alert() {
     for _ in 0..2 {
         daemon.wait_for_line("another backup", |line| line["message"] == "complete");
     }
+    // The command runs after the webhook has answered.
+    until("the command has run twice", || environment.text("told").lines().count() >= 2);
     daemon.stops("-TERM");
     let told = environment.text("told");
     assert_eq!(told.lines().map(str::trim_end).collect::<Vec<_>>(), ["begun", "ended"]);
