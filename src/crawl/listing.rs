@@ -348,6 +348,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             let (path, why) = (&self.path, Escaped(&error));
             tracing::debug!("{path}: pages of {smaller} from now on, since {why}");
             self.size = smaller;
+            self.crawler.client.discard_announced(&self.path);
         }
     }
 
@@ -479,7 +480,13 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         for (_, key) in &missing {
             match proof::gone(&self.pages, key) {
                 RemovedRecords::Proven => {}
-                RemovedRecords::AtEdge(at) => edges.push(at),
+                RemovedRecords::AtEdge(at) => {
+                    edges.push(at);
+                    // The page after the edge may have been read first.
+                    if self.crawler.client.may_read_ahead() && at + 1 < self.pages.len() {
+                        edges.push(at + 1);
+                    }
+                }
                 RemovedRecords::Unclear => unclear = true,
             }
         }

@@ -198,6 +198,8 @@ impl Client {
     /// # Errors
     /// [`ApiError`], with this method and path, if the request cannot be sent within the limits.
     pub fn wait_for_turn(&mut self, method: Method, path: &str) -> Result<(), ApiError> {
+        // Before the conditions of a write are checked, not after.
+        self.receive_all();
         self.pace().map_err(|kind| ApiError::new(kind, method, path))
     }
 

@@ -27,10 +27,12 @@ impl Client {
         self.ahead.discard_all();
     }
 
-    /// Whether announced reads are of any use.
+    /// Whether announced reads are of any use. With a limited number of requests, none is spent on a
+    /// list that a later process has to read again.
     #[must_use]
     pub fn may_read_ahead(&self) -> bool {
-        self.limits.max_in_flight.min(self.transport.inner.lanes()) > 1
+        self.limits.max_requests.is_none()
+            && self.limits.max_in_flight.min(self.transport.inner.lanes()) > 1
     }
 
     /// Sends a read, or takes its response if it was announced and sent already.
@@ -39,6 +41,7 @@ impl Client {
             self.pace()?;
             return self.attempt(request);
         }
+        self.ahead.wanted.clone_from(&request.path);
         loop {
             self.send_announced();
             if let Some(outcome) = self.ahead.take(&request.path) {
@@ -56,6 +59,7 @@ impl Client {
                 }
                 if !self.begin(request) {
                     self.receive_all();
+                    self.pace()?;
                     return self.attempt(request);
                 }
                 continue;
@@ -76,6 +80,7 @@ impl Client {
     fn send_announced(&mut self) {
         while !self.ahead.in_flight.is_empty()
             && self.may_overlap()
+            && self.ahead.has_room()
             && self.require_within_limits().is_ok()
             && let Some(path) = self.ahead.next_announced().cloned()
         {
@@ -134,7 +139,10 @@ impl Client {
             Err(kind) if is_overload(kind) => self.ahead.width.failed(),
             _ => self.ahead.width.good(time),
         }
-        if !read.unwanted {
+        // A failure under load is not that of a read which the caller has not asked for yet.
+        let is_early = read.path != self.ahead.wanted;
+        let is_stale = is_early && matches!(&outcome, Err(kind) if is_overload(kind));
+        if !read.unwanted && !is_stale {
             self.ahead.finish(read.path, outcome);
         }
     }

@@ -27,6 +27,8 @@ pub(super) struct ReadAhead {
     /// Not taken yet.
     finished: BTreeMap<String, Result<Response, ApiErrorKind>>,
     pub width: Width,
+    /// The path for which the caller waits.
+    pub wanted: String,
     last_id: u64,
 }
 
@@ -67,6 +69,12 @@ impl ReadAhead {
         self.announced.clear();
         self.finished.clear();
         self.in_flight.iter_mut().for_each(|read| read.unwanted = true);
+    }
+
+    /// Whether another response may be kept: a service may hold back the one that the caller waits
+    /// for.
+    pub fn has_room(&self) -> bool {
+        self.in_flight.len() + self.finished.len() < 2 * self.width.get()
     }
 
     pub fn next_id(&mut self) -> u64 {

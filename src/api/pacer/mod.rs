@@ -179,11 +179,11 @@ impl Pacer {
     pub fn may_overlap(&self, now: Duration) -> bool {
         let now = ms(now);
         let has_room = |known: Known| {
-            now < known.until
-                && known.remaining > self.reserve.saturating_add(OVERLAP_MARGIN)
-                && !self.distrusts_headers
+            now < known.until && known.remaining > self.reserve.saturating_add(OVERLAP_MARGIN)
         };
-        now >= self.not_before && (self.limit == Some(0) || self.known.is_some_and(has_room))
+        now >= self.not_before
+            && !self.distrusts_headers
+            && (self.limit == Some(0) || self.known.is_some_and(has_room))
     }
 
     /// Records that a request is sent now. It counts as spent until its response tells otherwise.
