@@ -29,8 +29,8 @@ pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str
         .map_or_else(String::new, |candidate| format!("; did you mean `{candidate}`?"))
 }
 
-/// The end of a message that no record has a name: a name that differs in spaces only, or the nearest
-/// one; empty if there is none.
+/// The end of the message that no record has the name `name`: the candidate that differs only in
+/// spaces, or the nearest one. Empty if no candidate is near.
 pub fn did_you_mean_name<'a>(
     name: &str,
     candidates: impl Iterator<Item = &'a str> + Clone,

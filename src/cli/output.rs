@@ -58,7 +58,7 @@ pub struct TerminalInfo {
     /// The width in columns, of the variable `COLUMNS` or of the terminal; `None` if stdout is no
     /// terminal.
     pub width: Option<u16>,
-    /// The width in columns of a terminal that stderr is; `None` if it is none.
+    /// The width in columns of the terminal at stderr; `None` if stderr is not a terminal.
     pub error_width: Option<u16>,
     /// The columns and rows of the screen, if long text can be shown page by page there: stdout is
     /// a terminal that can move its cursor.
