@@ -167,7 +167,11 @@ fn settings(table: &TomlTable<'_, '_>, base: AccountSettings) -> AccountSettings
             .count("reserve", "requests of each window left to other tools (default 0)", 0)
             .unwrap_or(base.reserve),
         limit: table
-            .count("limit", "requests a minute, if the service reports no limit", 1)
+            .count(
+                "limit",
+                "maximum number of requests in any minute, also if the service allows more",
+                1,
+            )
             .or(base.limit),
         max_staleness: table
             .duration(

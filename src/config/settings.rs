@@ -17,7 +17,7 @@ pub struct AccountSettings {
     pub timezone: Option<chrono_tz::Tz>,
     /// Requests per window of the rate limit that are left to other tools.
     pub reserve: u32,
-    /// Requests per minute, if the service does not report its limit.
+    /// The maximum number of requests in any minute, also if the service allows more.
     pub limit: Option<u32>,
     /// The maximum age of a list that a write depends on.
     pub max_staleness: Option<Duration>,

@@ -13,7 +13,7 @@ use super::error_sources::lock_timeout_error;
 use super::{NextStep, OpError, OpErrorKind};
 use crate::api::client::{Client, ClientLimits};
 use crate::api::http::{ApiKey, Transport};
-use crate::api::pacer::{Pacer, PacerState};
+use crate::api::pacer::{Pacer, PacerState, effective_limit};
 use crate::api::parallel::ParallelTransport;
 use crate::api::read_only::ReadOnlyTransport;
 use crate::api::ureq::certificates::TrustedCertificates;
@@ -119,7 +119,7 @@ impl AccountSession {
             || Pacer::new(reserve),
             |state| Pacer::restore(reserve, &state, now, wall),
         );
-        let pacer = pacer.assuming(account.settings.limit.map(u64::from));
+        let pacer = pacer.capped(account.settings.limit.map(u64::from));
         let limits = limits(account, bounds);
         let mut keep = pace.saver();
         let client = Client::new(transport, Arc::clone(&env.clock), pacer)
@@ -146,12 +146,11 @@ impl AccountSession {
         ServiceLink { client: &mut self.client, clock, progress, service: &self.service }
     }
 
-    /// The account's rate limit: the one that the service sent last, or the configured one, or the
-    /// default.
+    /// The account's rate limit: the lower of the one that the service sent last and the configured
+    /// one, or the default.
     #[must_use]
     pub fn known_limit(account: &AccountConfig) -> RateLimit {
-        let assumed = account.settings.limit.map(u64::from);
-        let limit = reported_limit(account).or(assumed).unwrap_or(match account.place {
+        let limit = known_limit(account).unwrap_or(match account.place {
             AccountLocation::Sandbox => built_in_sandbox::LIMIT,
             AccountLocation::Service { .. } => DEFAULT_LIMIT,
         });
@@ -167,18 +166,15 @@ impl AccountSession {
         (store, behaviour): (Store, Behaviour),
         clock: &Arc<dyn Clock>,
     ) -> Self {
-        let assumed = account.settings.limit.map(u64::from);
+        let cap = account.settings.limit.map(u64::from);
         let key = ApiKey::new("rehearsal");
         let stand_in = SandboxService::new(store, key.clone(), behaviour);
         let stand_in = Arc::new(Mutex::new(stand_in.with_log_limit(0)));
         let transport =
             SandboxTransport::new(stand_in, Arc::clone(clock)).with_latency(RESPONSE_TIME);
         let reserve = u64::from(bounds.reserve.unwrap_or(account.settings.reserve));
-        let client = Client::new(
-            Box::new(transport),
-            Arc::clone(clock),
-            Pacer::new(reserve).assuming(assumed),
-        );
+        let client =
+            Client::new(Box::new(transport), Arc::clone(clock), Pacer::new(reserve).capped(cap));
         let limits = limits(account, bounds);
         let client = client.with_public_key(key).with_limits(limits);
         Self { client, service: service(account), reserve, _lock: None }
@@ -363,10 +359,12 @@ fn write_at_start(mut file: &File, text: &[u8]) -> io::Result<()> {
     file.write_all(text)
 }
 
-/// The rate limit that the service last sent for `account`, in requests per minute; 0 is no limit.
+/// The rate limit of `account` in requests per minute: the lower of the one that the service last
+/// sent and the configured one; 0 is no limit.
 #[must_use]
-pub fn reported_limit(account: &AccountConfig) -> Option<u64> {
-    PaceFile(beside(&account.vault, ".pace")).load().and_then(|it| it.limit)
+pub fn known_limit(account: &AccountConfig) -> Option<u64> {
+    let reported = PaceFile(beside(&account.vault, ".pace")).load().and_then(|it| it.limit);
+    effective_limit(reported, account.settings.limit.map(u64::from))
 }
 
 /// The command line of this process, shown by a process that finds the lock held. Without the

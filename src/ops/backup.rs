@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::account_options::{configured_backup, statistics_mode};
-use super::account_session::{AccountSession, SessionLimits, lock_command};
+use super::account_session::{AccountSession, SessionLimits, known_limit, lock_command};
 use super::backup_attempts::{
     attempt_of_error, attempt_of_snapshot, emptied, field_changes, recent, save_attempt,
 };
@@ -232,8 +232,8 @@ pub fn estimate(env: &Env, request: &BackupRequest<'_>) -> Result<BackupEstimate
     let scope = options.scope;
     let requests = least_requests(&scope, known.as_ref()) + statistics;
     let reserve = u64::from(request.limits.reserve.unwrap_or(account.settings.reserve));
-    let limit = account.settings.limit.map(u64::from);
-    let pacer = Pacer::new(reserve).assuming(limit);
+    let limit = account.settings.limit.and_then(|_| known_limit(account));
+    let pacer = Pacer::new(reserve).capped(limit);
     let time = pacer.estimate(env.clock.monotonic(), requests);
     let unknown = options.stats == StatisticsMode::Changed || known.is_none();
     let more_statistics = (wanted && unknown && statistics < budget).then_some(options.stats);

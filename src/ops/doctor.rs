@@ -183,10 +183,11 @@ fn service(env: &Env, account: &AccountConfig, ours: Option<AccountIdentity>) ->
     });
     let signals = RateLimitHeaders::read(&answer.response);
     let reserve = u64::from(account.settings.reserve);
+    let cap = account.settings.limit.map(u64::from);
     let limit = CheckResult::Limit {
-        limit: session.client.limit(),
+        limit: signals.limit,
         remaining: signals.remaining,
-        hundred: Pacer::new(reserve).estimate(env.clock.monotonic(), 100),
+        hundred: Pacer::new(reserve).capped(cap).estimate(env.clock.monotonic(), 100),
     };
     let clock = CheckResult::Clock(clock_offset(env, answer.response.header("date")));
     vec![

@@ -166,7 +166,7 @@ pub fn observe_into(
     let outcomes = snapshot.outcomes.iter();
     let not_offered = outcomes.filter(|it| it.state == ReadState::NotOffered);
     let not_offered = not_offered.map(|it| it.resource).collect();
-    let known = session.client.limit().or(account.settings.limit.map(u64::from));
+    let known = session.client.limit();
     Ok(Observation {
         state: vault.state(snapshot.number, &which)?,
         not_offered,

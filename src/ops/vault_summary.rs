@@ -1,7 +1,7 @@
 //! The contents of an account's vault on which its status depends.
 
 use super::OpError;
-use super::account_session::reported_limit;
+use super::account_session::known_limit;
 use super::backup_attempts::{attempt_of_snapshot, emptied, is_limited, recent};
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
@@ -15,7 +15,7 @@ use crate::vault::lock::{Lock, LockPurpose};
 /// # Errors
 /// If the vault exists and cannot be read.
 pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
-    let limit = reported_limit(account).or(account.settings.limit.map(u64::from));
+    let limit = known_limit(account);
     let Some(vault) = Vault::open_if_there(&account.vault)? else {
         let running = backup_running_since(account);
         return Ok(VaultSummary { limit, running, ..VaultSummary::default() });

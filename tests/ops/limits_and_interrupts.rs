@@ -62,6 +62,26 @@ fn max_duration_stops_before_a_longer_wait() {
     assert_eq!(service.throttled(), 0);
 }
 
+#[test]
+fn no_minute_has_more_requests_than_the_configured_limit() {
+    for (behaviour, told) in [
+        ("rate-limit=900", "900 requests a minute, 899 left now; 4 by the configuration"),
+        ("rate-limit=zero", "none; 4 by the configuration"),
+        ("rate-headers=none", "not reported: 4 a minute are assumed"),
+    ] {
+        let service = LiveService::start(behaviour, "");
+        let environment = TestEnvironment::new().account_with(&service.url(), "limit = 4\n");
+        std::fs::create_dir(environment.path("vaults")).unwrap();
+        environment.run(&["doctor"]).stdout_has(told);
+        let bounded = ["backup", "main", "--max-duration", "5s"];
+        environment.run(&bounded).exits_with(8).stderr_has("waiting");
+        assert_eq!(service.request_count(), 4, "{behaviour}");
+        let estimate = environment.run(&["backup", "main", "--dry-run", "--json"]).json();
+        let estimate = &estimate["accounts"][0];
+        assert_eq!((&estimate["requests"], &estimate["seconds"]), (&8.into(), &60.into()));
+    }
+}
+
 /// A running backup: the service has sent a response, and continues slowly.
 fn running_backup(environment: &TestEnvironment, service: &LiveService) -> Child {
     let child = environment.start(&["backup", "main"]);

@@ -35,7 +35,7 @@ fn named() -> BTreeSet<String> {
 #[test]
 fn the_map_names_every_file_of_the_program() {
     let named = named();
-    let tests = |path: &String| path.ends_with("/tests.rs");
+    let tests = |path: &String| path.ends_with("/tests.rs") || path.contains("/tests/");
     // Of what is no code, the folder is enough.
     let folder = |path: &str| path.rsplit_once('/').map(|(folder, _)| format!("{folder}/"));
     let in_named = |path: &String| {

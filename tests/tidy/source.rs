@@ -37,7 +37,9 @@ impl Source {
     /// Whether the file holds nothing but tests.
     pub fn is_test(&self) -> bool {
         let files = ["/tests.rs", "/properties.rs"];
-        self.path.starts_with("tests/") || files.iter().any(|file| self.path.ends_with(file))
+        self.path.starts_with("tests/")
+            || self.path.contains("/tests/")
+            || files.iter().any(|file| self.path.ends_with(file))
     }
 
     /// The lines of code that `found` says yes to, each with its place.

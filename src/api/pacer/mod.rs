@@ -92,8 +92,8 @@ impl Offset {
 #[derive(Debug, Clone)]
 pub struct Pacer {
     reserve: u64,
-    /// The limit to respect if the service does not tell it.
-    assumed: u64,
+    /// The user's limit for any window, whatever the service tells.
+    cap: Option<u64>,
     limit: Option<u64>,
     known: Option<Known>,
     not_before: Ms,
@@ -142,7 +142,7 @@ impl Pacer {
     pub fn new(reserve: u64) -> Self {
         Self {
             reserve,
-            assumed: DEFAULT_LIMIT,
+            cap: None,
             limit: None,
             known: None,
             not_before: Ms::MIN,
@@ -155,10 +155,10 @@ impl Pacer {
         }
     }
 
-    /// Assumes `limit` requests per minute if the service does not tell its limit.
+    /// Sends at most `cap` requests in any 60 s, also if the service allows more or tells no limit.
     #[must_use]
-    pub fn assuming(self, limit: Option<u64>) -> Self {
-        Self { assumed: limit.unwrap_or(DEFAULT_LIMIT), ..self }
+    pub fn capped(self, cap: Option<u64>) -> Self {
+        Self { cap, ..self }
     }
 
     /// The time that the next request has to wait; zero if it may be sent now.
@@ -168,10 +168,11 @@ impl Pacer {
         Duration::from_millis(u64::try_from(self.ready_at(now).saturating_sub(now)).unwrap_or(0))
     }
 
-    /// The service's rate limit per minute; zero means none, `None` that it is not known yet.
+    /// The rate limit per minute, by the service and the cap; zero means none, `None` that it is not
+    /// known.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
-        self.limit
+        effective_limit(self.limit, self.cap)
     }
 
     /// Whether a request may be sent now although others are in flight.
@@ -184,6 +185,7 @@ impl Pacer {
         now >= self.not_before
             && !self.distrusts_headers
             && (self.limit == Some(0) || self.known.is_some_and(has_room))
+            && self.ready_by_cap(now) <= now
     }
 
     /// Records that a request is sent now. It counts as spent until its response tells otherwise.
@@ -269,11 +271,16 @@ impl Pacer {
     pub fn estimate(&self, now: Duration, requests: u64) -> Duration {
         let now = ms(now);
         let first = self.ready_at(now).saturating_sub(now).max(0);
+        let by_own_pace = self.share().saturating_sub(self.log.live(now));
         let at_once = match self.known {
-            _ if first > 0 || self.limit == Some(0) => self.share(),
-            Some(known) if known.remaining > self.reserve => known.remaining - self.reserve,
+            _ if first > 0 => self.share(),
+            _ if self.limit == Some(0) => by_own_pace,
+            Some(known) if known.remaining > self.reserve => {
+                let left = known.remaining - self.reserve;
+                if self.cap.is_some() { left.min(by_own_pace) } else { left }
+            }
             Some(_) => self.share(),
-            None => self.share().saturating_sub(self.log.live(now)),
+            None => by_own_pace,
         };
         let Some(later) = requests.checked_sub(at_once).filter(|&later| later > 0) else {
             return millis(if requests == 0 { 0 } else { first });
@@ -341,7 +348,7 @@ impl Pacer {
     }
 
     fn ready_at(&self, now: Ms) -> Ms {
-        let earliest = now.max(self.not_before);
+        let earliest = now.max(self.not_before).max(self.ready_by_cap(now));
         if self.limit == Some(0) {
             return earliest;
         }
@@ -355,16 +362,23 @@ impl Pacer {
         earliest.max(by_headers).max(by_own_pace)
     }
 
+    /// The time at which one more request does not exceed the cap.
+    fn ready_by_cap(&self, now: Ms) -> Ms {
+        if self.cap.is_some() { self.ready_without_headers(now) } else { now }
+    }
+
     /// The time at which a service without headers certainly accepts one more request.
     fn ready_without_headers(&self, now: Ms) -> Ms {
-        self.log.free_at(self.share(), now).unwrap_or(now)
+        // Each request in flight may arrive at any time.
+        let allowed = self.share().saturating_sub(self.in_flight.len() as u64);
+        self.log.free_at(allowed, now).unwrap_or(now)
     }
 
     /// Number of requests of a window that this client may send; at least one, to make progress.
     fn share(&self) -> u64 {
-        match self.limit {
+        match self.limit() {
             Some(0) => u64::MAX,
-            limit => limit.unwrap_or(self.assumed).saturating_sub(self.reserve).max(1),
+            limit => limit.unwrap_or(DEFAULT_LIMIT).saturating_sub(self.reserve).max(1),
         }
     }
 
@@ -392,7 +406,7 @@ impl Pacer {
             self.counts_late = false;
         }
         let remaining = remaining.saturating_sub(u64::from(self.counts_late));
-        let limit = self.limit.unwrap_or(self.assumed);
+        let limit = self.limit.or(self.cap).unwrap_or(DEFAULT_LIMIT);
         let used = limit.saturating_sub(remaining).max(1);
         let our_end = self.log.window_end(used, now);
         let until = match self.trusted_reset(now, signals) {
@@ -437,6 +451,15 @@ impl Pacer {
     fn on_our_clock(&self, at: i64, now: Ms) -> Option<Ms> {
         let offset = self.offset?.at(now);
         Some(at.saturating_add(truncation(at)).saturating_sub(offset).saturating_add(MARGIN))
+    }
+}
+
+/// The limit to respect: the service's, or `cap` if that is smaller or the only one. Zero means none.
+#[must_use]
+pub fn effective_limit(told: Option<u64>, cap: Option<u64>) -> Option<u64> {
+    match (told.filter(|&limit| limit > 0), cap) {
+        (Some(limit), Some(cap)) => Some(limit.min(cap)),
+        (limit, cap) => limit.or(cap).or(told),
     }
 }
 

@@ -13,8 +13,8 @@ pub(super) const WINDOW: Ms = 60_000;
 /// Tolerance for timers and for clocks that run at slightly different speeds.
 pub(super) const MARGIN: Ms = 50;
 
-/// From this number of entries on, they are merged pairwise, each pair with its later time. So a
-/// large limit costs some precision, but no memory.
+/// From this number of entries on, two that are close in time are merged, with the later time. So a
+/// large limit costs a second or two of precision, but no memory.
 const MAX_ENTRIES: usize = 64;
 
 /// Entries, oldest first: the latest possible time of arrival, and the number of requests.
@@ -29,7 +29,7 @@ impl RequestLog {
         for (at, count) in entries {
             let at = log.entries.back().map_or(at, |&(last, _)| at.max(last));
             log.entries.push_back((at, count));
-            log.merge_old();
+            log.merge_closest();
         }
         log
     }
@@ -45,12 +45,15 @@ impl RequestLog {
             self.entries.pop_front();
         }
         self.entries.push_back((now, 1));
-        self.merge_old();
+        self.merge_closest();
     }
 
     /// The time at which the window that ends then has fewer than `allowed` requests; `None` if
-    /// that is already so at `now`.
+    /// that is already so at `now`. With none allowed, a window after `now`.
     pub fn free_at(&self, allowed: u64, now: Ms) -> Option<Ms> {
+        if allowed == 0 {
+            return Some(after_window(now));
+        }
         let at = after_window(self.nth_latest(allowed)?);
         (at > now).then_some(at)
     }
@@ -78,18 +81,19 @@ impl RequestLog {
         })
     }
 
-    fn merge_old(&mut self) {
+    fn merge_closest(&mut self) {
         if self.entries.len() < MAX_ENTRIES {
             return;
         }
-        let old: Vec<_> = self.entries.drain(..).collect();
-        self.entries = old
-            .chunks(2)
-            .filter_map(|pair| {
-                let count = pair.iter().fold(0u64, |sum, &(_, count)| sum.saturating_add(count));
-                pair.last().map(|&(at, _)| (at, count))
-            })
-            .collect();
+        // The requests of an entry arrived after the entry before it.
+        let times = self.entries.iter().map(|&(at, _)| at);
+        let spans = times.clone().skip(2).zip(times).map(|(end, start)| end.saturating_sub(start));
+        let closest = spans.enumerate().min_by_key(|&(_, span)| span).map(|(first, _)| first + 1);
+        if let Some((_, count)) = closest.and_then(|first| self.entries.remove(first))
+            && let Some(later) = closest.and_then(|first| self.entries.get_mut(first))
+        {
+            later.1 = later.1.saturating_add(count);
+        }
     }
 }
 

@@ -1,160 +1,12 @@
-//! Tests of the pacer with small models of services, each with a clock, headers and a latency of
-//! its own, on true time.
+//! Tests of the pacer with models of services, on true time.
+
+mod model;
 
 use super::*;
 use crate::api::http::Response;
+use model::{Form, Service, WALL, Window, forms, mono, skews, wall, windows};
 use proptest::prelude::*;
 use std::collections::VecDeque;
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Window {
-    /// Fixed windows of 60 s; the first began this many milliseconds before zero.
-    Fixed(i64),
-    /// A window of 60 s begins with the first request after the last window ended.
-    FromFirst,
-    /// A sliding window of 60 s; the reset tells when one request is free.
-    Sliding,
-    /// A sliding window of 60 s; the reset tells when all requests are free.
-    SlidingFull,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Form {
-    Relative,
-    Epoch,
-    EpochMs,
-    Http,
-    Iso,
-    Plain,
-    PlainHoursOff,
-    Past,
-    Present,
-    FarFuture,
-    Nonsense,
-    NoReset,
-    NoDate,
-    OnlyLimit,
-    Nothing,
-}
-
-impl Form {
-    /// Whether the headers tell when the window ends.
-    fn tells(self) -> bool {
-        use Form::{Epoch, EpochMs, Http, Iso, Plain, Relative};
-        matches!(self, Relative | Epoch | EpochMs | Http | Iso | Plain)
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Service {
-    window: Window,
-    limit: u64,
-    form: Form,
-    /// Service clock minus true time, in milliseconds.
-    skew: i64,
-    /// Whether whole seconds of a reset are rounded up.
-    up: bool,
-    hits: VecDeque<i64>,
-    refused: u64,
-}
-
-impl Service {
-    fn new(window: Window, limit: u64, form: Form, skew: i64) -> Self {
-        Self { window, limit, form, skew, up: false, hits: VecDeque::new(), refused: 0 }
-    }
-
-    /// Drops requests that are not in the window at `t`.
-    fn turn(&mut self, t: i64) {
-        let begin = match self.window {
-            Window::Fixed(phase) => t - (t + phase).rem_euclid(WINDOW),
-            Window::Sliding | Window::SlidingFull => t - WINDOW + 1,
-            Window::FromFirst => {
-                if self.hits.front().is_some_and(|&first| t >= first + WINDOW) {
-                    self.hits.clear();
-                }
-                return;
-            }
-        };
-        while self.hits.front().is_some_and(|&hit| hit < begin) {
-            self.hits.pop_front();
-        }
-    }
-
-    fn has_room(&mut self, t: i64, share: u64) -> bool {
-        self.turn(t);
-        (self.hits.len() as u64) < share
-    }
-
-    fn end(&self, t: i64) -> i64 {
-        let first = self.hits.front().copied().unwrap_or(t);
-        match self.window {
-            Window::Fixed(phase) => t - (t + phase).rem_euclid(WINDOW) + WINDOW,
-            Window::FromFirst | Window::Sliding => first + WINDOW,
-            Window::SlidingFull => t + WINDOW,
-        }
-    }
-
-    fn handle(&mut self, t: i64) -> Response {
-        let accepted = self.has_room(t, self.limit);
-        if accepted {
-            self.hits.push_back(t);
-        } else {
-            self.refused += 1;
-        }
-        let status = if accepted { 200 } else { 429 };
-        Response { status, headers: self.headers(t), body: b"{\"error\":0,\"data\":{}}".to_vec() }
-    }
-
-    fn headers(&self, t: i64) -> Vec<(String, String)> {
-        let clock = t + self.skew;
-        let (end, left) = (self.end(t) + self.skew, self.limit - self.hits.len() as u64);
-        let mut headers = Vec::new();
-        let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
-        let date = |ms: i64, form: &str| {
-            let time = Timestamp(ms).utc().expect("in range");
-            time.format(form).to_string()
-        };
-        if self.form != Form::NoDate {
-            add("date", date(clock, "%a, %d %b %Y %H:%M:%S GMT"));
-        }
-        if self.form == Form::Nothing {
-            return headers;
-        }
-        add("x-ratelimit-limit", self.limit.to_string());
-        if self.form == Form::OnlyLimit {
-            return headers;
-        }
-        add("x-ratelimit-remaining", left.to_string());
-        let rounded = if self.up && self.form != Form::EpochMs { 999 } else { 0 };
-        let end = end + rounded;
-        let reset = match self.form {
-            Form::Relative => ((end - clock) / 1000).to_string(),
-            Form::Epoch | Form::NoDate => (end / 1000).to_string(),
-            Form::EpochMs => end.to_string(),
-            Form::Http => date(end, "%a, %d %b %Y %H:%M:%S GMT"),
-            Form::Iso => date(end, "%Y-%m-%dT%H:%M:%SZ"),
-            Form::Plain => date(end, "%Y-%m-%d %H:%M:%S"),
-            Form::PlainHoursOff => date(end + 7_200_000, "%Y-%m-%d %H:%M:%S"),
-            Form::Past => (clock / 1000 - 5).to_string(),
-            Form::Present => (clock / 1000).to_string(),
-            Form::FarFuture => (clock / 1000 + 500).to_string(),
-            Form::Nonsense => "soon".to_owned(),
-            Form::NoReset | Form::OnlyLimit | Form::Nothing => return headers,
-        };
-        add("x-ratelimit-reset", reset);
-        headers
-    }
-}
-
-const WALL: i64 = 1_795_177_885_437;
-
-fn wall(t: i64) -> Timestamp {
-    Timestamp(WALL + t)
-}
-
-fn mono(t: i64) -> Duration {
-    Duration::from_millis(u64::try_from(t).expect("positive"))
-}
 
 /// A request with its faults.
 #[derive(Debug, Clone, Copy)]
@@ -189,7 +41,8 @@ fn drive(service: &mut Service, mut pacer: Pacer, trips: &[Trip]) -> i64 {
             saved = pacer.save(mono(t), wall(t));
         }
         if trip.killed > 0 {
-            pacer = Pacer::restore(pacer.reserve, &saved, mono(t), wall(t));
+            let cap = pacer.cap;
+            pacer = Pacer::restore(pacer.reserve, &saved, mono(t), wall(t)).capped(cap);
         }
         t += trip.pause;
     }
@@ -256,7 +109,8 @@ fn drive_overlapping(service: &mut Service, mut pacer: Pacer, trips: &[Trip], wi
             flights.iter_mut().for_each(|flight| flight.answers = i64::MAX);
             let_pass(service, &mut pacer, &mut flights, t);
             flights.clear();
-            pacer = Pacer::restore(pacer.reserve, &saved, mono(t), wall(t));
+            let cap = pacer.cap;
+            pacer = Pacer::restore(pacer.reserve, &saved, mono(t), wall(t)).capped(cap);
         }
     }
     let_pass(service, &mut pacer, &mut flights, end);
@@ -279,39 +133,6 @@ fn ideal(service: &Service, share: u64, trips: &[Trip]) -> i64 {
 
 fn even(n: usize, latency: i64) -> Vec<Trip> {
     vec![Trip { up: latency / 2, down: latency / 2, lost: false, killed: 0, pause: 0 }; n]
-}
-
-fn forms() -> impl Strategy<Value = Form> {
-    prop::sample::select(vec![
-        Form::Relative,
-        Form::Epoch,
-        Form::EpochMs,
-        Form::Http,
-        Form::Iso,
-        Form::Plain,
-        Form::PlainHoursOff,
-        Form::Past,
-        Form::Present,
-        Form::FarFuture,
-        Form::Nonsense,
-        Form::NoReset,
-        Form::NoDate,
-        Form::OnlyLimit,
-        Form::Nothing,
-    ])
-}
-
-fn windows() -> impl Strategy<Value = Window> {
-    prop_oneof![
-        (0..WINDOW).prop_map(Window::Fixed),
-        Just(Window::FromFirst),
-        Just(Window::Sliding),
-        Just(Window::SlidingFull),
-    ]
-}
-
-fn skews() -> impl Strategy<Value = i64> {
-    prop_oneof![Just(0i64), -2_000i64..2_000, -20_000_000i64..20_000_000]
 }
 
 fn trips(most: usize, faults: u32) -> impl Strategy<Value = Vec<Trip>> {
@@ -368,7 +189,7 @@ proptest! {
         let mut service = Service { up, ..Service::new(window, 60, form, skew) };
         let trips = even(1200, latency);
         let best = ideal(&service, 60 - reserve, &trips);
-        let pacer = Pacer::new(reserve).assuming(Some(60));
+        let pacer = Pacer::new(reserve).capped((!form.tells()).then_some(60));
         let took = drive_overlapping(&mut service, pacer, &trips, width);
         let once = if form.tells() { 0 } else { WINDOW };
         prop_assert!(took - once <= best + best / 20, "{took} of {best}");
@@ -463,9 +284,71 @@ fn a_wait_of_a_year_is_not_restored_by_the_next_process() {
     assert!(next.wait(mono(5_000)) < Duration::from_secs(120));
 }
 
+/// The most requests in any 60 s.
+fn densest_minute(hits: &VecDeque<i64>) -> usize {
+    let within = |first: i64| hits.iter().filter(move |&&at| (first..first + WINDOW).contains(&at));
+    hits.iter().map(|&first| within(first).count()).max().unwrap_or(0)
+}
+
+proptest! {
+    #[test]
+    fn no_minute_has_more_requests_than_the_cap(
+        window in windows(), limit in 1u64..60, cap in 1u64..60, reserve in 0u64..20, form in forms(),
+        skew in skews(), trips in trips(200, 4), width in 1usize..9,
+    ) {
+        let mut service = Service::new(window, limit, form, skew);
+        service.keeps_all = true;
+        let told = form != Form::Nothing;
+        drive_overlapping(&mut service, Pacer::new(reserve).capped(Some(cap)), &trips, width);
+        prop_assert!(densest_minute(&service.all) as u64 <= cap, "{}", densest_minute(&service.all));
+        prop_assert!(!told || limit < 9 || service.refused == 0);
+    }
+
+    #[test]
+    fn a_cap_below_the_limit_is_used_to_95_percent(
+        form in forms(), cap in 9u64..1_000, latency in 0i64..1_500, width in 1usize..9,
+    ) {
+        let mut service = Service::new(Window::Sliding, 5_000, form, 0);
+        service.keeps_all = true;
+        let trips = even(usize::try_from(cap * 6).expect("few"), latency);
+        let took = drive_overlapping(&mut service, Pacer::new(0).capped(Some(cap)), &trips, width);
+        // The last of six times the cap is sent in the sixth minute.
+        let each = trips.len() as i64 * latency;
+        let best = (5 * WINDOW + each / 6).max(each);
+        prop_assert!(took <= best + best / 20, "{took} of {best}");
+    }
+}
+
+#[test]
+fn a_service_without_a_limit_is_asked_up_to_the_cap() {
+    let mut pacer = Pacer::new(0).capped(Some(2));
+    let none = answer(&[("x-ratelimit-limit", "0")], "");
+    for _ in 0..2 {
+        assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO);
+        let sent = pacer.sent(mono(1_000));
+        pacer.answered(sent, mono(1_000), wall(1_000), &none);
+    }
+    assert_eq!(pacer.wait(mono(1_000)), Duration::from_millis(60_050));
+    assert_eq!((pacer.limit(), pacer.may_overlap(mono(1_000))), (Some(2), false));
+    let limits =
+        [(None, None), (Some(0), None), (Some(9), None), (Some(9), Some(5)), (Some(3), Some(5))];
+    let limits = limits.map(|(told, cap)| effective_limit(told, cap));
+    assert_eq!(limits, [None, Some(0), Some(9), Some(5), Some(3)]);
+}
+
+#[test]
+fn the_estimate_counts_windows_of_the_cap() {
+    let mut pacer = Pacer::new(0).capped(Some(10));
+    let headers = [("x-ratelimit-limit", "900"), ("x-ratelimit-remaining", "899")];
+    let sent = pacer.sent(mono(0));
+    pacer.answered(sent, mono(0), wall(0), &answer(&headers, ""));
+    let minutes = |requests| pacer.estimate(mono(0), requests).as_secs() / 60;
+    assert_eq!((minutes(9), minutes(10), minutes(19), minutes(20), minutes(100)), (0, 1, 1, 2, 10));
+}
+
 #[test]
 fn a_limit_that_the_service_does_not_report_can_be_set() {
-    let mut pacer = Pacer::new(0).assuming(Some(2));
+    let mut pacer = Pacer::new(0).capped(Some(2));
     for _ in 0..2 {
         assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO);
         let sent = pacer.sent(mono(1_000));

@@ -104,19 +104,29 @@ fn describe(app: &App, account: &AccountConfig, found: &CheckResult) -> String {
         CheckResult::Clock(Some(ahead)) => {
             format!("the service's is {ahead:+} s from ours; waits are corrected for it")
         }
-        CheckResult::Limit { limit: Some(0), .. } => "none".to_owned(),
+        CheckResult::Limit { limit: Some(0), .. } => format!("none{}", lowered(account, u64::MAX)),
         CheckResult::Limit { limit: Some(limit), remaining, .. } => {
             let left = remaining.map_or_else(String::new, |left| format!(", {left} left now"));
             let reserved = match account.settings.reserve {
                 0 => String::new(),
                 reserve => format!(", {reserve} of them reserved"),
             };
-            format!("{limit} requests a minute{left}{reserved}")
+            let lowered = lowered(account, *limit);
+            format!("{limit} requests a minute{left}{reserved}{lowered}")
         }
         CheckResult::Limit { limit: None, hundred, .. } => {
             let time = format::duration(*hundred);
-            format!("not reported: 30 a minute are assumed (100 requests take {time})")
+            let assumed = account.settings.limit.unwrap_or(30);
+            format!("not reported: {assumed} a minute are assumed (100 requests take {time})")
         }
+    }
+}
+
+/// What the configuration makes of the service's `limit`.
+fn lowered(account: &AccountConfig, limit: u64) -> String {
+    match account.settings.limit.filter(|&configured| u64::from(configured) < limit) {
+        Some(configured) => format!("; {configured} by the configuration"),
+        None => String::new(),
     }
 }
 
