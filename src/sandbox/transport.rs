@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::exchange::{ExchangeEnd, exchange};
-use super::faults::Faults;
+use super::faults::{Fault, Faults};
 use super::service::SandboxService;
-use crate::api::http::{Request, Response, Transport, TransportError};
+use crate::api::http::{FinishedRead, Request, Response, Transport, TransportError};
 use crate::clock::{Clock, Timestamp};
 
 /// Called before each request, for example to act as a second user.
@@ -22,12 +22,23 @@ pub struct SandboxTransport {
     clock: Arc<dyn Clock>,
     faults: Arc<Mutex<Faults>>,
     latency: Duration,
+    lanes: usize,
+    begun: Vec<BegunRead>,
     hook: Option<RequestHook>,
     on_write: Option<WriteHook>,
 }
 
+/// A read without a response yet.
+struct BegunRead {
+    id: u64,
+    request: Request,
+    /// When it reaches the service, on the monotonic clock.
+    arrives: Duration,
+    fault: Option<Fault>,
+}
+
 impl SandboxTransport {
-    /// A transport without faults and latency.
+    /// A transport without faults and latency, which sends one request at a time.
     #[must_use]
     pub fn new(service: Arc<Mutex<SandboxService>>, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -35,6 +46,8 @@ impl SandboxTransport {
             clock,
             faults: Arc::default(),
             latency: Duration::ZERO,
+            lanes: 1,
+            begun: Vec::new(),
             hook: None,
             on_write: None,
         }
@@ -51,6 +64,13 @@ impl SandboxTransport {
     #[must_use]
     pub const fn with_latency(mut self, latency: Duration) -> Self {
         self.latency = latency;
+        self
+    }
+
+    /// Sends up to this number of reads at the same time: their latencies overlap on the clock.
+    #[must_use]
+    pub const fn with_lanes(mut self, lanes: usize) -> Self {
+        self.lanes = lanes;
         self
     }
 
@@ -76,12 +96,13 @@ impl SandboxTransport {
             self.clock.sleep(time);
         }
     }
-}
 
-impl Transport for SandboxTransport {
-    fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
-        let injected = lock(&self.faults).next(request);
-        self.pass(self.latency + injected.latency);
+    /// Lets the service handle a request that arrives now.
+    fn handle(
+        &mut self,
+        request: &Request,
+        fault: Option<Fault>,
+    ) -> Result<Response, TransportError> {
         let now = self.clock.now();
         let ending = {
             let mut service = lock(&self.service);
@@ -89,7 +110,7 @@ impl Transport for SandboxTransport {
                 hook(&mut service, now);
             }
             let before = service.revision();
-            let ending = exchange(&mut service, now, request, injected.fault);
+            let ending = exchange(&mut service, now, request, fault);
             if let Some(save) = self.on_write.as_mut().filter(|_| service.revision() != before) {
                 save(&service);
             }
@@ -109,6 +130,37 @@ impl Transport for SandboxTransport {
                 Err(TransportError::NotSent("the connection was refused".to_owned()))
             }
         }
+    }
+}
+
+impl Transport for SandboxTransport {
+    fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
+        let injected = lock(&self.faults).next(request);
+        self.pass(self.latency + injected.latency);
+        self.handle(request, injected.fault)
+    }
+
+    fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    fn begin_read(&mut self, id: u64, request: &Request) -> bool {
+        if self.begun.len() >= self.lanes {
+            return false;
+        }
+        let injected = lock(&self.faults).next(request);
+        let arrives = self.clock.monotonic() + self.latency + injected.latency;
+        let request = request.clone();
+        self.begun.push(BegunRead { id, request, arrives, fault: injected.fault });
+        true
+    }
+
+    fn next_read(&mut self) -> Option<FinishedRead> {
+        let order = |(at, read): &(usize, &BegunRead)| (read.arrives, *at);
+        let (first, _) = self.begun.iter().enumerate().min_by_key(order)?;
+        let BegunRead { id, request, arrives, fault } = self.begun.remove(first);
+        self.pass(arrives.saturating_sub(self.clock.monotonic()));
+        Some(FinishedRead { id, outcome: self.handle(&request, fault) })
     }
 }
 
@@ -158,6 +210,23 @@ mod tests {
         let (transport, _, clock) = transport("latency=250ms,slow-body=1:1s");
         transport.with_latency(Duration::from_millis(50)).send(&channels()).unwrap();
         assert_eq!(clock.now(), Timestamp(1_300));
+    }
+
+    #[test]
+    fn the_latencies_of_overlapping_reads_pass_at_the_same_time() {
+        let (transport, service, clock) = transport("latency:900ms@1");
+        let mut transport = transport.with_latency(Duration::from_millis(100)).with_lanes(3);
+        for id in 1..=3 {
+            assert!(transport.begin_read(id, &channels()));
+        }
+        assert!(!transport.begin_read(4, &channels()), "all lanes are used");
+        let mut ended = Vec::new();
+        while let Some(read) = transport.next_read() {
+            assert_eq!(read.outcome.unwrap().status, 200);
+            ended.push((read.id, clock.now().0));
+        }
+        assert_eq!(ended, [(2, 100), (3, 100), (1, 1_000)]);
+        assert_eq!(service.lock().unwrap().totals().handled, 3);
     }
 
     #[test]
