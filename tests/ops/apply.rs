@@ -71,6 +71,17 @@ fn an_edited_cell_is_planned_applied_verified_and_undone() {
 }
 
 #[test]
+fn one_edited_record_takes_two_requests_to_plan_and_five_to_apply() {
+    let (environment, service) = edited();
+    environment.run(&["plan", "sheets", "--to", "main", "-o", "plan.json"]).succeeds();
+    let read = ["/api/account", "/api/campaigns?limit=1000&page=1"];
+    assert_eq!(service.new_requests(), read);
+    environment.run(&["apply", "plan.json", "--to", "main", "--yes"]).succeeds();
+    let all = [&read[..], &["/api/campaign/4/update"], &read].concat();
+    assert_eq!(service.new_requests(), all);
+}
+
+#[test]
 fn the_estimate_of_a_plan_equals_its_requests() {
     let (environment, service) = edited();
     let plan = environment.run(&["plan", "sheets", "--to", "main", "--json"]).succeeds().json();
