@@ -95,7 +95,7 @@ impl Account {
         );
     }
 
-    /// Every answer, by path; lists by the number of their page.
+    /// Every body, by path; lists by the number of their page.
     pub fn render(&self, most: usize) -> Site {
         let mut pages = Vec::with_capacity(self.len().div_ceil(most));
         let places: Vec<usize> = if self.style.descending {
@@ -115,7 +115,7 @@ impl Account {
         let mut fixed = HashMap::new();
         let account = "{\"error\":\"0\",\"data\":{\"id\":1,\"email\":\"owner@example.com\",\
                        \"username\":\"owner\",\"status\":\"pro\"}}";
-        fixed.insert("/api/account".to_owned(), answer(account));
+        fixed.insert("/api/account".to_owned(), account.to_owned());
         for resource in Resource::ALL {
             let spec = resource.spec();
             if let Some((key, endpoint)) = spec.list_keys.first().zip(spec.endpoint(Verb::List))
@@ -130,18 +130,18 @@ impl Account {
 
 /// What a server of static pages answers.
 pub struct Site {
-    pages: Vec<Vec<u8>>,
-    fixed: HashMap<String, Vec<u8>>,
+    pages: Vec<String>,
+    fixed: HashMap<String, String>,
     /// The largest page.
     most: usize,
 }
 
 impl Site {
-    /// The answer to a `GET` of `path`, head included.
-    pub fn answer(&self, path: &str) -> Option<&[u8]> {
+    /// The body of the answer to a `GET` of `path`.
+    pub fn body(&self, path: &str) -> Option<&str> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         if path != "/api/qr" {
-            return self.fixed.get(path).map(Vec::as_slice);
+            return self.fixed.get(path).map(String::as_str);
         }
         let number = |name: &str| {
             let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -150,22 +150,17 @@ impl Site {
         let limit = number("limit").unwrap_or(15);
         // Pages are static: only the server's own size is rendered.
         let page = (limit >= self.most).then(|| number("page").unwrap_or(1))?;
-        self.pages.get(page.checked_sub(1)?).map(Vec::as_slice)
+        self.pages.get(page.checked_sub(1)?).map(String::as_str)
     }
 }
 
-fn list(key: &str, records: &str, page: usize, most: usize, total: usize) -> Vec<u8> {
+fn list(key: &str, records: &str, page: usize, most: usize, total: usize) -> String {
     let last = total.div_ceil(most).max(1);
     let next = if page < last { (page + 1).to_string() } else { "null".to_owned() };
-    answer(&format!(
+    format!(
         "{{\"error\":\"0\",\"data\":{{\"result\":{total},\"perpage\":{most},\"currentpage\":{page},\
          \"nextpage\":{next},\"maxpage\":{last},\"{key}\":[{records}]}}}}"
-    ))
-}
-
-fn answer(body: &str) -> Vec<u8> {
-    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-RateLimit-Limit: 0\r\n";
-    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    )
 }
 
 /// A number that looks drawn at random and is always the same.

@@ -4,61 +4,82 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use linkvault::api::client::Client;
-use linkvault::api::http::ApiKey;
-use linkvault::api::pacer::Pacer;
-use linkvault::api::ureq::{TransportOptions as Wire, UreqTransport};
 use linkvault::clock::{Interrupt, SystemClock};
-use linkvault::crawl::{self, CrawlOptions, CrawlReport, StatisticsMode};
-use linkvault::progress::NoProgress;
-use linkvault::vault::Vault;
+use linkvault::config::{Home, StatisticsSetting};
+use linkvault::ops::account_session::SessionLimits;
+use linkvault::ops::backup::{self as ops, BackupRequest};
+use linkvault::ops::{Env, NoEvents};
 use linkvault::vault::snapshot::SnapshotStatus;
 use serde::Deserialize;
 
 use crate::child::{self, Run};
 
+/// The number of reads in flight that the program has by default.
+pub const DEFAULT_IN_FLIGHT: u32 = 4;
+
 /// What to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
     Bare,
-    Backup,
+    Backup { in_flight: u32 },
+}
+
+impl Job {
+    pub const BACKUP: Self = Self::Backup { in_flight: DEFAULT_IN_FLIGHT };
 }
 
 /// Runs `job` in a child process: from the server at `url` into `file`.
 pub fn spawn(job: Job, url: &str, file: &Path) -> Run {
-    let name = match job {
-        Job::Bare => "bare",
-        Job::Backup => "backup",
+    let (name, in_flight) = match job {
+        Job::Bare => ("bare", 1),
+        Job::Backup { in_flight } => ("backup", in_flight),
     };
-    child::spawn(name, &[url.as_ref(), file.as_os_str()])
+    child::spawn(name, &[url.as_ref(), file.as_os_str(), in_flight.to_string().as_ref()])
 }
 
 /// If this process was spawned to run a job: runs it, prints what it took, and
 /// says so.
 pub fn run_if_child() -> bool {
     let Some((name, args)) = child::job() else { return false };
-    let [url, file] = &args[..] else { panic!("a job takes a URL and a file") };
+    let [url, file, in_flight] = &args[..] else { panic!("a job takes a URL, a file, a number") };
+    let file = Path::new(file);
+    let env = configured(url, file);
     let began = Instant::now();
     let records = match name.as_str() {
-        "bare" => bare(url, Path::new(file)),
-        _ => backup(url, Path::new(file)).snapshot.records(),
+        "bare" => bare(url, file),
+        _ => run(&env, in_flight.parse().unwrap()),
     };
     child::report(began.elapsed(), records, Duration::ZERO);
     true
 }
 
-/// A backup as the program makes it, without statistics.
-pub fn backup(url: &str, file: &Path) -> CrawlReport {
+/// A backup as `linkvault backup` makes it, without statistics. Returns the number of records.
+pub fn backup(url: &str, file: &Path) -> u64 {
+    run(&configured(url, file), DEFAULT_IN_FLIGHT)
+}
+
+/// An environment in which the account `main` is the server at `url`, and its vault is `file`.
+fn configured(url: &str, file: &Path) -> Env {
+    let home = file.with_extension("home");
+    std::fs::create_dir_all(&home).unwrap();
+    std::fs::write(home.join("key"), "a-key-of-usual-length").unwrap();
+    let vault = file.display();
+    let config = format!("[accounts.main]\nurl = '{url}'\nkey_file = 'key'\nvault = '{vault}'\n");
+    std::fs::write(home.join("config.toml"), config).unwrap();
     let clock = Arc::new(SystemClock::new(Interrupt::default()));
-    let transport = UreqTransport::new(url, &Wire::default()).unwrap();
-    let mut client = Client::new(Box::new(transport), clock.clone(), Pacer::new(0))
-        .with_key(ApiKey::new("a-key-of-usual-length"));
-    let mut vault = Vault::open_or_create(file).unwrap();
-    let options = CrawlOptions { stats: StatisticsMode::None, ..CrawlOptions::new("http://bench") };
-    let summary = crawl::crawl(&mut client, &mut vault, &*clock, &NoProgress, &options).unwrap();
-    vault.close().unwrap();
-    assert_eq!(summary.snapshot.status, SnapshotStatus::Complete, "{:?}", summary.snapshot);
-    summary
+    Env::new(clock, Arc::new(NoEvents)).with_home(Home::at(&home))
+}
+
+fn run(env: &Env, in_flight: u32) -> u64 {
+    let account = env.account("main").unwrap();
+    let request = BackupRequest {
+        stats: Some(StatisticsSetting::None),
+        limits: SessionLimits { max_in_flight: Some(in_flight), ..SessionLimits::default() },
+        ..BackupRequest::new("backup", &account)
+    };
+    let snapshot = ops::backup(env, &request).unwrap().summary.snapshot;
+    assert_eq!(snapshot.status, SnapshotStatus::Complete, "{snapshot:?}");
+    snapshot.records()
 }
 
 #[derive(Deserialize)]

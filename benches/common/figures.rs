@@ -18,6 +18,18 @@ pub fn times(ours: Duration, other: Duration) -> String {
     format!("{} = {:.2} ×", seconds(ours), ours.as_secs_f64() / other.as_secs_f64())
 }
 
+/// The best time of `ours`, as a multiple of that of `other`, and the same of the medians.
+pub fn best_and_median(ours: &[Run], other: &[Run]) -> String {
+    let ratio = median(ours).as_secs_f64() / median(other).as_secs_f64();
+    format!("{}, median {ratio:.2} ×", times(best(ours), best(other)))
+}
+
+fn median(runs: &[Run]) -> Duration {
+    let mut times: Vec<Duration> = runs.iter().map(|run| run.time).collect();
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
 /// A row for the highest peak of several runs, which is to be `most` MiB at most.
 pub fn memory<'a>(
     table: &mut Table,
