@@ -69,6 +69,21 @@ pub enum ApiErrorKind {
     LimitReached(String),
 }
 
+impl ApiErrorKind {
+    /// Whether the same read may succeed if it is retried.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::NotSent(_) | Self::Unknown(_) => true,
+            Self::Malformed { cut: true, .. } => true,
+            Self::Refused { status, .. } | Self::Malformed { status, .. } => {
+                (*status >= 500 && *status != 501) || *status == 408
+            }
+            _ => false,
+        }
+    }
+}
+
 /// An error with its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
@@ -96,19 +111,6 @@ impl ApiError {
             ApiErrorKind::Malformed { cut: true, .. } => true,
             ApiErrorKind::Refused { status, .. } | ApiErrorKind::Malformed { status, .. } => {
                 *status >= 500 || *status == 408 || *status == 413
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether the same read may succeed if it is retried.
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        match &self.kind {
-            ApiErrorKind::NotSent(_) | ApiErrorKind::Unknown(_) => true,
-            ApiErrorKind::Malformed { cut: true, .. } => true,
-            ApiErrorKind::Refused { status, .. } | ApiErrorKind::Malformed { status, .. } => {
-                (*status >= 500 && *status != 501) || *status == 408
             }
             _ => false,
         }
@@ -287,12 +289,14 @@ mod tests {
     #[test]
     fn a_server_failure_has_an_unknown_outcome_and_a_refusal_does_not() {
         let broken = error(ApiErrorKind::Refused { status: 502, message: String::new() });
-        assert!(broken.is_overload() && broken.has_unknown_outcome() && broken.is_transient());
+        assert!(broken.is_overload() && broken.has_unknown_outcome() && broken.kind.is_transient());
         let refused = error(ApiErrorKind::Refused { status: 400, message: String::new() });
         assert!(
-            !refused.is_overload() && !refused.has_unknown_outcome() && !refused.is_transient()
+            !refused.is_overload()
+                && !refused.has_unknown_outcome()
+                && !refused.kind.is_transient()
         );
         let not_sent = error(ApiErrorKind::NotSent(String::new()));
-        assert!(!not_sent.has_unknown_outcome() && not_sent.is_transient());
+        assert!(!not_sent.has_unknown_outcome() && not_sent.kind.is_transient());
     }
 }

@@ -2,6 +2,7 @@
 //! are sent.
 
 use std::fmt;
+use std::time::Duration;
 
 pub use crate::model::spec::Method;
 
@@ -94,6 +95,8 @@ pub struct FinishedRead {
     pub id: u64,
     /// What [`Transport::send`] would have returned.
     pub outcome: Result<Response, TransportError>,
+    /// The time that the service took, not counting the time until the result was asked for.
+    pub time: Duration,
 }
 
 /// Sends requests to a service. The program has no other way to send one.

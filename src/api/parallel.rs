@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::http::{FinishedRead, Request, Response, Transport, TransportError};
+use crate::clock::Clock;
 
 /// Makes a further transport to the same service.
 pub type MakeTransport = Box<dyn FnMut() -> Option<Box<dyn Transport>> + Send>;
@@ -16,6 +18,7 @@ pub type MakeTransport = Box<dyn FnMut() -> Option<Box<dyn Transport>> + Send>;
 pub struct ParallelTransport {
     first: Box<dyn Transport>,
     make: MakeTransport,
+    clock: Arc<dyn Clock>,
     lanes: usize,
     workers: Vec<Sender<(u64, Request)>>,
     /// Workers without a request.
@@ -27,12 +30,18 @@ pub struct ParallelTransport {
 }
 
 impl ParallelTransport {
-    /// Sends up to `lanes` reads at once, and everything else through `first`.
+    /// Sends up to `lanes` reads at once, and everything else through `first`. `clock` tells how long
+    /// each read takes.
     #[must_use]
-    pub fn new(first: Box<dyn Transport>, lanes: usize, make: MakeTransport) -> Self {
+    pub fn new(
+        first: Box<dyn Transport>,
+        lanes: usize,
+        make: MakeTransport,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let (report, finished) = channel();
         let (workers, idle, running) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { first, make, lanes, workers, idle, running, report, finished }
+        Self { first, make, clock, lanes, workers, idle, running, report, finished }
     }
 
     /// A worker without a request; starts one if there may be more.
@@ -45,9 +54,9 @@ impl ParallelTransport {
         }
         let transport = (self.make)()?;
         let (send, requests) = channel();
-        let report = self.report.clone();
+        let (report, clock) = (self.report.clone(), Arc::clone(&self.clock));
         let thread = std::thread::Builder::new().name("read".to_owned());
-        thread.spawn(move || work(transport, &requests, &report)).ok()?;
+        thread.spawn(move || work(transport, &requests, &report, &*clock)).ok()?;
         self.workers.push(send);
         Some(self.workers.len() - 1)
     }
@@ -57,14 +66,17 @@ fn work(
     mut transport: Box<dyn Transport>,
     requests: &Receiver<(u64, Request)>,
     report: &Sender<FinishedRead>,
+    clock: &dyn Clock,
 ) {
     for (id, request) in requests {
+        let start = clock.monotonic();
         // Without a result, the caller would wait for ever.
         let outcome = catch_unwind(AssertUnwindSafe(|| transport.send(&request)));
         let outcome = outcome.unwrap_or_else(|_| {
             Err(TransportError::Unknown("internal error: the request ended early".to_owned()))
         });
-        if report.send(FinishedRead { id, outcome }).is_err() {
+        let time = clock.monotonic().saturating_sub(start);
+        if report.send(FinishedRead { id, outcome, time }).is_err() {
             return;
         }
     }
@@ -100,9 +112,11 @@ impl Transport for ParallelTransport {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Barrier};
+    use std::sync::Barrier;
+    use std::time::Duration;
 
     use super::*;
+    use crate::clock::{SimulatedClock, Timestamp};
 
     /// Responds when a second request has arrived; `/api/panic` panics.
     struct Meeting(Arc<Barrier>);
@@ -118,7 +132,33 @@ mod tests {
     fn parallel(lanes: usize) -> ParallelTransport {
         let barrier = Arc::new(Barrier::new(2));
         let make = move || Some(Box::new(Meeting(Arc::clone(&barrier))) as Box<dyn Transport>);
-        ParallelTransport::new(Box::new(Meeting(Arc::new(Barrier::new(1)))), lanes, Box::new(make))
+        let (first, clock) =
+            (Meeting(Arc::new(Barrier::new(1))), SimulatedClock::new(Timestamp(0)));
+        ParallelTransport::new(Box::new(first), lanes, Box::new(make), Arc::new(clock))
+    }
+
+    /// Responds after 200 ms.
+    struct Slow(Arc<SimulatedClock>);
+
+    impl Transport for Slow {
+        fn send(&mut self, _: &Request) -> Result<Response, TransportError> {
+            self.0.sleep(Duration::from_millis(200));
+            Ok(Response::default())
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_read_ends_with_its_response_and_not_when_it_is_taken() {
+        let clock = Arc::new(SimulatedClock::new(Timestamp(0)));
+        let slow = Slow(Arc::clone(&clock));
+        let make = move || Some(Box::new(Slow(Arc::clone(&slow.0))) as Box<dyn Transport>);
+        let first = Box::new(Slow(Arc::clone(&clock)));
+        let mut transport = ParallelTransport::new(first, 1, Box::new(make), clock.clone());
+        assert!(transport.begin_read(1, &Request::get("/api/qr")));
+        let arrived = transport.finished.recv().unwrap();
+        clock.sleep(Duration::from_secs(3600));
+        transport.report.send(arrived).unwrap();
+        assert_eq!(transport.next_read().unwrap().time, Duration::from_millis(200));
     }
 
     #[test]

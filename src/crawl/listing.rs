@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use roaring::RoaringTreemap;
 use serde::{Deserialize, Serialize};
 
-use super::announce::{ANNOUNCED, SIZES, first_size, list_path, page_path};
+use super::announce::{SIZES, first_size, list_path, page_path};
 use super::crawler::Crawler;
 use super::duplicates::DuplicateRecords;
 use super::error::CrawlError;
@@ -70,6 +70,8 @@ pub(super) struct ListingReader<'c, 'a> {
     seen: RoaringTreemap,
     attempt: u32,
     size: u64,
+    /// The first page may be read again at the same time as the last one.
+    reads_first_again: bool,
     /// Size of the pages that this process read in this attempt.
     bytes: u64,
     problems: Vec<RecordProblem>,
@@ -103,7 +105,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             return Ok(ended);
         }
         let path = list_path(resource, parent);
-        let size = first_size(crawler, resource)?;
+        let size = first_size(crawler.vault, crawler.snapshot, resource)?;
         if size != SIZES[0] {
             tracing::debug!("{path}: pages of {size}, which worked before");
         }
@@ -118,6 +120,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             seen: RoaringTreemap::new(),
             attempt: note.attempt.max(1),
             size,
+            reads_first_again: false,
             bytes: 0,
             problems: Vec::new(),
             lost: false,
@@ -153,8 +156,11 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         let mut head = None;
         loop {
             let read = self.pages(head.take());
-            // No page that was read ahead is taken for one that is read again.
-            self.crawler.client.discard_announced(&self.path);
+            // No page that was read ahead is taken for one that is read again, except the first page
+            // after all but the last.
+            if !std::mem::take(&mut self.reads_first_again) || !matches!(read, Ok(None)) {
+                self.crawler.client.discard_announced(&self.path);
+            }
             if let Some(why) = read? {
                 return Ok((ListingResult::new(ReadState::Failed, Some(why)), Vec::new()));
             }
@@ -250,6 +256,9 @@ impl<'c, 'a> ListingReader<'c, 'a> {
     /// Reads and stores the remaining pages. Returns a message if the list exceeds its limits.
     fn pages(&mut self, mut head: Option<FetchedPage>) -> Result<Option<String>, CrawlError> {
         while proof::needs_next_page(&self.pages) {
+            if std::mem::take(&mut self.reads_first_again) {
+                self.crawler.client.discard_announced(&self.path);
+            }
             self.read_ahead()?;
             let fetched = match head.take() {
                 Some(fetched) => fetched,
@@ -277,11 +286,20 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         if self.pages.last().is_some_and(|last| last.limit != self.size) {
             return;
         }
-        let Some(last) = proof::last_inner_page(&self.pages, self.tail.as_ref()) else { return };
-        let next = self.next_page()..=last;
-        let paths: Vec<_> =
-            next.take(ANNOUNCED).map(|number| page_path(&self.path, self.size, number)).collect();
-        self.crawler.client.announce(paths);
+        let (path, size, next) = (&self.path, self.size, self.next_page());
+        let tail = self.tail.as_ref();
+        if let Some(last) = proof::last_inner_page(&self.pages, tail) {
+            let pages = (next..=last).map(|number| page_path(path, size, number));
+            self.crawler.client.announce(pages);
+        } else if tail.is_some_and(|tail| (tail.page, tail.limit) == (next, size))
+            && let Some(first) = self.pages.first()
+        {
+            // All others are read: the last page is compared with its early reading, the first one
+            // with its first.
+            let first = page_path(path, first.limit, 1);
+            self.crawler.client.announce([page_path(path, size, next), first]);
+            self.reads_first_again = true;
+        }
     }
 
     /// Limits the list, because a service may send pages without end.

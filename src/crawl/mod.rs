@@ -21,7 +21,7 @@ mod options;
 pub mod proof;
 mod statistics;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 pub use account::{AccountAnswer, request_account, verify_account};
@@ -40,6 +40,7 @@ use crate::vault::snapshot::{ReadState, RequestUsage};
 use crate::vault::write::CrawledPage;
 use crate::vault::{IdentityPart, Vault, VaultError};
 use account::identity;
+use announce::List;
 use crawler::Crawler;
 use duplicates::DuplicateRecords;
 use error::is_fatal;
@@ -148,14 +149,43 @@ impl Crawler<'_> {
         if !self.client.may_read_ahead() {
             return Ok(());
         }
+        // The items are listed for each channel.
+        let whole = |list: &List| list.0.spec().parent.is_none();
+        let lists: Vec<_> = self.pending_lists(at)?.take_while(whole).collect();
+        let lists = self.unread(lists.into_iter())?;
+        announce::announce_lists(self, lists.into_iter())
+    }
+
+    /// The lists of items of `channels`, and those after them, that were not begun yet.
+    fn unread_from_items(&self, channels: &[i64]) -> Result<VecDeque<List>, CrawlError> {
+        if !self.client.may_read_ahead() {
+            return Ok(VecDeque::new());
+        }
+        let items = channels.iter().map(|channel| (Resource::ChannelItems, Some(*channel)));
+        let at = Resource::ALL.iter().position(|it| *it == Resource::ChannelItems);
+        let later = self.pending_lists(at.map_or(0, |at| at + 1))?;
+        self.unread(items.chain(later))
+    }
+
+    /// The lists of the resources from `at` on that are still to be read.
+    fn pending_lists(&self, at: usize) -> Result<impl Iterator<Item = List> + use<>, CrawlError> {
         let outcomes = self.vault.snapshot(self.snapshot)?.outcomes;
-        let is_pending = |resource: &Resource| {
+        let is_pending = move |resource: &Resource| {
             outcomes.iter().any(|it| it.resource == *resource && it.state == ReadState::Pending)
         };
-        let later = Resource::ALL.into_iter().skip(at).filter(is_pending);
-        // The items are listed for each channel.
-        let lists = later.take_while(|resource| resource.spec().parent.is_none());
-        announce::announce_lists(self, lists.map(|resource| (resource, None)))
+        let pending = Resource::ALL.into_iter().skip(at).filter(is_pending);
+        Ok(pending.map(|resource| (resource, None)))
+    }
+
+    /// Those of `lists` that were not begun yet.
+    fn unread(&self, lists: impl Iterator<Item = List>) -> Result<VecDeque<List>, CrawlError> {
+        let mut unread = VecDeque::new();
+        for (resource, parent) in lists {
+            if self.vault.listing(resource, parent)?.is_none() {
+                unread.push_back((resource, parent));
+            }
+        }
+        Ok(unread)
     }
 
     /// Reads the account, checks that the vault belongs to it, and begins or continues a snapshot.
@@ -322,9 +352,12 @@ impl Crawler<'_> {
             ListingResult::new(ReadState::Failed, Some(why.to_owned()))
         });
         let mut repeats = DuplicateRecords::default();
-        for (at, channel) in channels.iter().enumerate() {
-            let next = channels[at..].iter().map(|it| (Resource::ChannelItems, Some(*it)));
-            announce::announce_lists(self, next)?;
+        let mut unread = self.unread_from_items(&channels)?;
+        for channel in &channels {
+            announce::announce_lists(self, unread.iter().copied())?;
+            if unread.front() == Some(&(Resource::ChannelItems, Some(*channel))) {
+                unread.pop_front();
+            }
             let mut ending = self.list(Resource::ChannelItems, Some(*channel))?;
             repeats.add(&ending.repeats);
             if ending.state == ReadState::NotOffered {

@@ -1,6 +1,5 @@
 //! Fetches the statistics of QR codes, with one request for each code that needs it.
 
-use super::announce::ANNOUNCED;
 use super::crawler::{Crawler, StatisticsReport};
 use super::error::{CrawlError, is_fatal};
 use super::options::StatisticsMode;
@@ -41,8 +40,7 @@ impl Crawler<'_> {
         let mut unknown = 0;
         let due = &due[..usize::try_from(budget).unwrap_or(usize::MAX).min(due.len())];
         for (at, one) in due.iter().enumerate() {
-            let next = due[at..].iter().take(ANNOUNCED).map(|it| statistics_path(it.code));
-            self.client.announce(next);
+            self.client.announce(due[at..].iter().map(|it| statistics_path(it.code)));
             match self.fetch_statistics(*one) {
                 Ok(()) => summary.fetched += 1,
                 Err(error) if is_fatal(&error) => return Err(error),

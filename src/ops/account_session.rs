@@ -282,7 +282,8 @@ fn account_transport(env: &Env, account: &AccountConfig) -> Result<AccountTransp
                 let further = UreqTransport::new(&url, &options).ok()?;
                 Some(Box::new(further) as Box<dyn Transport>)
             };
-            let transport = ParallelTransport::new(Box::new(first), MAX_LANES, Box::new(make));
+            let (first, clock) = (Box::new(first), Arc::clone(&env.clock));
+            let transport = ParallelTransport::new(first, MAX_LANES, Box::new(make), clock);
             Ok((Box::new(transport), key, service))
         }
     }

@@ -32,6 +32,7 @@ pub struct SandboxTransport {
 struct BegunRead {
     id: u64,
     request: Request,
+    sent: Duration,
     /// When it reaches the service, on the monotonic clock.
     arrives: Duration,
     fault: Option<Fault>,
@@ -149,18 +150,24 @@ impl Transport for SandboxTransport {
             return false;
         }
         let injected = lock(&self.faults).next(request);
-        let arrives = self.clock.monotonic() + self.latency + injected.latency;
+        let sent = self.clock.monotonic();
+        let arrives = sent + self.latency + injected.latency;
         let request = request.clone();
-        self.begun.push(BegunRead { id, request, arrives, fault: injected.fault });
+        self.begun.push(BegunRead { id, request, sent, arrives, fault: injected.fault });
         true
     }
 
     fn next_read(&mut self) -> Option<FinishedRead> {
         let order = |(at, read): &(usize, &BegunRead)| (read.arrives, *at);
         let (first, _) = self.begun.iter().enumerate().min_by_key(order)?;
-        let BegunRead { id, request, arrives, fault } = self.begun.remove(first);
-        self.pass(arrives.saturating_sub(self.clock.monotonic()));
-        Some(FinishedRead { id, outcome: self.handle(&request, fault) })
+        let BegunRead { id, request, sent, arrives, fault } = self.begun.remove(first);
+        let started = self.clock.monotonic();
+        self.pass(arrives.saturating_sub(started));
+        let outcome = self.handle(&request, fault);
+        // Without the time for which a response that had arrived was not asked for.
+        let waited = started.saturating_sub(arrives);
+        let time = self.clock.monotonic().saturating_sub(sent).saturating_sub(waited);
+        Some(FinishedRead { id, outcome, time })
     }
 }
 
@@ -227,6 +234,9 @@ mod tests {
         }
         assert_eq!(ended, [(2, 100), (3, 100), (1, 1_000)]);
         assert_eq!(service.lock().unwrap().totals().handled, 3);
+        transport.begin_read(5, &channels());
+        clock.sleep(Duration::from_secs(9));
+        assert_eq!(transport.next_read().unwrap().time, Duration::from_millis(100));
     }
 
     #[test]

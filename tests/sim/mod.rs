@@ -35,6 +35,7 @@ mod overlapping_reads;
 mod proven_listings;
 mod random_edits;
 mod random_pushes;
+mod read_times;
 mod recorded_transport;
 mod reordered_transport;
 mod reused_ids;

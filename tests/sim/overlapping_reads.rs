@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use linkvault::model::{RecordKey, Resource};
 use linkvault::sandbox::Store;
+use linkvault::sandbox::sample_account::sample_account;
 use linkvault::sandbox::store::QrCode;
 use linkvault::vault::snapshot::ReadState;
 
 use super::seed_runner::run_seeds;
-use super::world::World;
+use super::world::{BEGIN, World};
 
 /// The ids of the QR codes that existed during the whole crawl, and at any time of it.
 #[derive(Default)]
@@ -77,4 +78,54 @@ fn simulate(seed: u64) {
 #[test]
 fn a_list_that_changes_between_overlapping_pages_is_complete_or_not_proven() {
     run_seeds(60, simulate);
+}
+
+#[test]
+fn a_record_at_the_edge_of_a_page_that_was_read_before_the_page_before_it_is_not_removed() {
+    let mut reversed = 0;
+    for seed in 1..=12 {
+        let world = World::codes(0, "max-limit=3,order=ascending,result=total,rate-limit=none");
+        world.change(|store| (1..=12).for_each(|id| store.qr_codes.put(id * 2, QrCode::default())));
+        let mut world = world.seeded(seed);
+        world.in_flight = 1;
+        world.backup();
+        world.requested_paths();
+        world.in_flight = 4;
+        let (traffic, mut was_reversed) = (Arc::clone(&world.traffic), false);
+        let noted = Arc::new(Mutex::new(false));
+        let note = Arc::clone(&noted);
+        // Another user restores a code that was deleted, and deletes one, between pages 3 and 2.
+        world.before_each_request(move |store, _| {
+            let traffic = traffic.lock().unwrap();
+            let is_page = |path: &String, page: &str| path.ends_with(page);
+            let was_third = traffic.paths.iter().any(|path| is_page(path, "limit=1000&page=3"));
+            let is_second =
+                traffic.paths.last().is_some_and(|path| is_page(path, "limit=1000&page=2"));
+            if was_third && is_second && !std::mem::replace(&mut was_reversed, true) {
+                *note.lock().unwrap() = true;
+                store.qr_codes.put(7, QrCode::default());
+                store.qr_codes.remove(16);
+            }
+        });
+        let snapshot = world.backup().snapshot;
+        let shown = world.shown(snapshot.number);
+        assert!(shown[&Resource::QrCodes].contains_key(&RecordKey::Id(12)), "seed {seed}");
+        reversed += u32::from(*noted.lock().unwrap());
+    }
+    assert!(reversed > 2, "{reversed}");
+}
+
+#[test]
+fn a_limited_number_of_requests_is_not_spent_on_lists_that_the_next_process_reads_again() {
+    let processes = |in_flight| {
+        let mut store = sample_account(BEGIN);
+        for _ in 0..40 {
+            store.qr_codes.add(QrCode::default());
+        }
+        let mut world = World::of(store, "max-limit=10");
+        world.in_flight = in_flight;
+        world.limits.max_requests = Some(3);
+        (1..100).find(|_| world.start().is_ok()).unwrap()
+    };
+    assert_eq!(processes(4), processes(1));
 }

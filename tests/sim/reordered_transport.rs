@@ -1,17 +1,21 @@
 //! A transport whose overlapping reads reach the service in a random order.
 
+use std::sync::Arc;
+
 use linkvault::api::http::{FinishedRead, Request, Response, Transport, TransportError};
+use linkvault::clock::{Clock, SimulatedClock};
 
 /// Sends each read that was begun when a response is waited for, in an order drawn from a seed.
 pub struct ReorderedTransport<T> {
     inner: T,
     begun: Vec<(u64, Request)>,
     rng: fastrand::Rng,
+    clock: Arc<SimulatedClock>,
 }
 
 impl<T> ReorderedTransport<T> {
-    pub fn new(inner: T, seed: u64) -> Self {
-        Self { inner, begun: Vec::new(), rng: fastrand::Rng::with_seed(seed) }
+    pub fn new(inner: T, seed: u64, clock: Arc<SimulatedClock>) -> Self {
+        Self { inner, begun: Vec::new(), rng: fastrand::Rng::with_seed(seed), clock }
     }
 }
 
@@ -34,6 +38,9 @@ impl<T: Transport> Transport for ReorderedTransport<T> {
             return None;
         }
         let (id, request) = self.begun.swap_remove(self.rng.usize(..self.begun.len()));
-        Some(FinishedRead { id, outcome: self.inner.send(&request) })
+        let start = self.clock.monotonic();
+        let outcome = self.inner.send(&request);
+        let time = self.clock.monotonic().saturating_sub(start);
+        Some(FinishedRead { id, outcome, time })
     }
 }

@@ -365,7 +365,7 @@ impl World {
             clock,
         };
         let seed = self.seed.fetch_add(1, Ordering::Relaxed);
-        let wire = ReorderedTransport::new(wire, seed);
+        let wire = ReorderedTransport::new(wire, seed, self.clock.clone());
         let transport: Box<dyn Transport> =
             if self.only_read { Box::new(ReadOnlyTransport(wire)) } else { Box::new(wire) };
         Client::new(transport, self.clock.clone(), pacer)

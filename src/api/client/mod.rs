@@ -6,6 +6,7 @@ mod limits;
 mod overlap;
 mod read_ahead;
 mod request_trace;
+mod width;
 
 pub use limits::{ClientLimits, GetOptions, RetryPolicy};
 pub use request_trace::WIRE;
@@ -124,6 +125,9 @@ impl Client {
     #[must_use]
     pub fn with_limits(self, limits: ClientLimits) -> Self {
         let lanes = limits.max_in_flight.min(self.transport.inner.lanes()).max(1);
+        // With a limited number of requests, none is spent on a list that a later process has to
+        // read again.
+        let lanes = if limits.max_requests.is_some() { 1 } else { lanes };
         Self { limits, ahead: ReadAhead::new(lanes), ..self }
     }
 
@@ -228,7 +232,7 @@ impl Client {
             // wrong address, more retries would not help.
             let once = error.is_malformed() && !std::mem::replace(&mut malformed_before, true);
             match delays.next() {
-                Some(delay) if error.is_transient() || once => self.back_off(delay, &error)?,
+                Some(delay) if error.kind.is_transient() || once => self.back_off(delay, &error)?,
                 _ => return Err(error),
             }
         }
@@ -385,13 +389,15 @@ impl Client {
 
     /// Sends one request and reports the result to the pacer.
     fn attempt(&mut self, request: &Request) -> Result<Response, ApiErrorKind> {
-        let (sent, start) = self.before_send(request);
+        let sent = self.before_send(request);
+        let start = self.clock.monotonic();
         let outcome = self.transport.send(request);
-        self.after_send(request, sent, start, outcome)
+        let time = self.clock.monotonic().saturating_sub(start);
+        self.after_send(request, sent, time, outcome)
     }
 
-    /// Counts a request that will be sent now. Returns it and the time.
-    fn before_send(&mut self, request: &Request) -> (SentRequest, Duration) {
+    /// Counts a request that will be sent now.
+    fn before_send(&mut self, request: &Request) -> SentRequest {
         self.counters.requests += 1;
         let start = self.clock.monotonic();
         self.pauses += u64::from(self.time_since_send().is_some_and(|idle| idle > LONG_PAUSE));
@@ -399,19 +405,19 @@ impl Client {
         let sent = self.pacer.sent(start);
         self.save();
         request_trace::request(request, &self.transport.redactor);
-        (sent, start)
+        sent
     }
 
-    /// Reports the result of a request that was sent at `start`.
+    /// Reports the result of a request, which came after `time`.
     fn after_send(
         &mut self,
         request: &Request,
         sent: SentRequest,
-        start: Duration,
+        time: Duration,
         outcome: Result<Response, TransportError>,
     ) -> Result<Response, ApiErrorKind> {
         let now = self.clock.monotonic();
-        request_trace::outcome(request, &outcome, now.saturating_sub(start));
+        request_trace::outcome(request, &outcome, time);
         self.failures += u64::from(outcome.is_err());
         let outcome = match outcome {
             Ok(response) => {

@@ -1,15 +1,17 @@
 //! Reads that overlap: the client sends reads that the caller announced while it waits for the one
 //! that the caller needs, and keeps their responses.
 
+use std::time::Duration;
+
 use super::Client;
 use super::read_ahead::ReadInFlight;
 use crate::api::error::ApiErrorKind;
 use crate::api::http::{Request, Response, TransportError};
 
 impl Client {
-    /// Announces the reads that will follow, in their order, instead of those announced before.
-    /// While the client waits for a response, it may send some of them, and keeps their responses
-    /// until they are read.
+    /// Announces the reads that will follow, in their order, instead of those announced before. Takes
+    /// only as many of `paths` as it can send. While the client waits for a response, it may send
+    /// some of them, and keeps their responses until they are read.
     pub fn announce(&mut self, paths: impl IntoIterator<Item = String>) {
         if self.may_read_ahead() {
             self.ahead.announce(paths);
@@ -27,12 +29,10 @@ impl Client {
         self.ahead.discard_all();
     }
 
-    /// Whether announced reads are of any use. With a limited number of requests, none is spent on a
-    /// list that a later process has to read again.
+    /// Whether announced reads may overlap.
     #[must_use]
     pub fn may_read_ahead(&self) -> bool {
-        self.limits.max_requests.is_none()
-            && self.limits.max_in_flight.min(self.transport.inner.lanes()) > 1
+        self.ahead.width.most() > 1
     }
 
     /// Sends a read, or takes its response if it was announced and sent already.
@@ -80,7 +80,7 @@ impl Client {
     fn send_announced(&mut self) {
         while !self.ahead.in_flight.is_empty()
             && self.may_overlap()
-            && self.ahead.has_room()
+            && self.ahead.room() > 0
             && self.require_within_limits().is_ok()
             && let Some(path) = self.ahead.next_announced().cloned()
         {
@@ -103,7 +103,7 @@ impl Client {
 
     /// Begins a read. Returns `false` if the transport cannot.
     fn begin(&mut self, request: &Request) -> bool {
-        let (sent, start) = self.before_send(request);
+        let sent = self.before_send(request);
         let id = self.ahead.next_id();
         if !self.transport.inner.begin_read(id, request) {
             self.counters.requests -= 1;
@@ -111,7 +111,7 @@ impl Client {
             return false;
         }
         let path = request.path.clone();
-        self.ahead.in_flight.push(ReadInFlight { id, path, sent, start, unwanted: false });
+        self.ahead.in_flight.push(ReadInFlight { id, path, sent, unwanted: false });
         true
     }
 
@@ -121,23 +121,29 @@ impl Client {
             // The transport has lost them.
             for read in std::mem::take(&mut self.ahead.in_flight) {
                 let lost = TransportError::Unknown("internal error: a read was lost".to_owned());
-                self.keep(read, Err(lost));
+                self.keep(read, Err(lost), Duration::ZERO);
             }
             return;
         };
         if let Some(read) = self.ahead.end(finished.id) {
-            self.keep(read, finished.outcome);
+            self.keep(read, finished.outcome, finished.time);
         }
     }
 
-    fn keep(&mut self, read: ReadInFlight, outcome: Result<Response, TransportError>) {
+    fn keep(
+        &mut self,
+        read: ReadInFlight,
+        outcome: Result<Response, TransportError>,
+        time: Duration,
+    ) {
         let request = self.read_request(&read.path);
         let outcome = self.transport.redact(&request, outcome);
-        let outcome = self.after_send(&request, read.sent, read.start, outcome);
-        let time = self.clock.monotonic().saturating_sub(read.start);
+        let bytes = outcome.as_ref().map_or(0, |response| response.body.len());
+        let outcome = self.after_send(&request, read.sent, time, outcome);
+        let sent = self.ahead.last_id();
         match &outcome {
-            Err(kind) if is_overload(kind) => self.ahead.width.failed(),
-            _ => self.ahead.width.good(time),
+            Err(kind) if is_overload(kind) => self.ahead.width.failed(read.id, sent),
+            _ => self.ahead.width.good(read.id, sent, (&read.path, bytes), time),
         }
         // A failure under load is not that of a read which the caller has not asked for yet.
         let is_early = read.path != self.ahead.wanted;
@@ -150,14 +156,7 @@ impl Client {
 
 /// Whether the service may have too many requests to handle.
 fn is_overload(kind: &ApiErrorKind) -> bool {
-    match kind {
-        ApiErrorKind::Unknown(_) | ApiErrorKind::NotSent(_) | ApiErrorKind::Throttled(_) => true,
-        ApiErrorKind::Malformed { cut: true, .. } => true,
-        ApiErrorKind::Refused { status, .. } | ApiErrorKind::Malformed { status, .. } => {
-            *status >= 500
-        }
-        _ => false,
-    }
+    kind.is_transient() || matches!(kind, ApiErrorKind::Throttled(_))
 }
 
 #[cfg(test)]

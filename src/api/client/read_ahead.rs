@@ -1,11 +1,14 @@
 //! Reads that the caller announced: those in flight, and those that wait to be taken. Plain data.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
+use super::width::Width;
 use crate::api::error::ApiErrorKind;
 use crate::api::http::Response;
 use crate::api::pacer::SentRequest;
+
+/// The first pages of this number of later lists may be kept while a long list is read.
+const FIRST_PAGES: usize = 4;
 
 /// A read without a response yet.
 #[derive(Debug)]
@@ -13,7 +16,6 @@ pub(super) struct ReadInFlight {
     pub id: u64,
     pub path: String,
     pub sent: SentRequest,
-    pub start: Duration,
     /// The caller no longer needs it.
     pub unwanted: bool,
 }
@@ -42,10 +44,14 @@ impl ReadAhead {
         self.announced.is_empty() && self.in_flight.is_empty() && self.finished.is_empty()
     }
 
-    /// Replaces the announced paths.
+    /// Replaces the announced paths by as many of `paths` as may be sent before the next
+    /// announcement.
     pub fn announce(&mut self, paths: impl IntoIterator<Item = String>) {
         self.announced.clear();
-        for path in paths {
+        let (room, mut paths) = (self.room(), paths.into_iter());
+        while self.announced.len() < room
+            && let Some(path) = paths.next()
+        {
             if !self.finished.contains_key(&path) && !self.is_in_flight(&path) {
                 self.announced.push_back(path);
             }
@@ -71,14 +77,20 @@ impl ReadAhead {
         self.in_flight.iter_mut().for_each(|read| read.unwanted = true);
     }
 
-    /// Whether another response may be kept: a service may hold back the one that the caller waits
-    /// for.
-    pub fn has_room(&self) -> bool {
-        self.in_flight.len() + self.finished.len() < 2 * self.width.get()
+    /// How many further reads may be sent. The responses to keep are bounded, because a service may
+    /// hold back the one that the caller waits for.
+    pub fn room(&self) -> usize {
+        let most = 2 * self.width.get() + FIRST_PAGES;
+        most.saturating_sub(self.in_flight.len() + self.finished.len())
     }
 
     pub fn next_id(&mut self) -> u64 {
         self.last_id += 1;
+        self.last_id
+    }
+
+    /// Number of the last read that was sent.
+    pub fn last_id(&self) -> u64 {
         self.last_id
     }
 
@@ -108,83 +120,13 @@ impl ReadAhead {
     }
 }
 
-/// How many reads may be in flight: fewer when the service fails or gets slower, and one more after
-/// that many good responses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Width {
-    most: usize,
-    now: usize,
-    /// Good responses since the last change.
-    good: usize,
-    /// The shortest time of a response.
-    shortest: Option<Duration>,
-}
-
-impl Default for Width {
-    fn default() -> Self {
-        Self::new(1)
-    }
-}
-
-impl Width {
-    pub const fn new(most: usize) -> Self {
-        Self { most, now: most, good: 0, shortest: None }
-    }
-
-    pub const fn get(self) -> usize {
-        self.now
-    }
-
-    /// A response came after `time`.
-    pub fn good(&mut self, time: Duration) {
-        /// Times below this are not slow, whatever the shortest one was.
-        const NEVER_SLOW: Duration = Duration::from_millis(500);
-        let shortest = self.shortest.map_or(time, |known| known.min(time));
-        self.shortest = Some(shortest);
-        if time > NEVER_SLOW && time > shortest * 3 {
-            self.now = self.now.saturating_sub(1).max(1);
-            self.good = 0;
-            return;
-        }
-        self.good += 1;
-        if self.good >= self.now && self.now < self.most {
-            self.now += 1;
-            self.good = 0;
-        }
-    }
-
-    /// The service failed, or there was no response.
-    pub fn failed(&mut self) {
-        self.now = (self.now / 2).max(1);
-        self.good = 0;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn failures_and_slow_responses_reduce_the_reads_in_flight_and_good_ones_raise_them() {
-        let mut width = Width::new(4);
-        assert_eq!(width.get(), 4);
-        width.failed();
-        assert_eq!(width.get(), 2);
-        for expected in [2, 3, 3, 3, 4, 4] {
-            width.good(Duration::from_millis(200));
-            assert_eq!(width.get(), expected);
-        }
-        for expected in [3, 2, 1, 1] {
-            width.good(Duration::from_millis(700));
-            assert_eq!(width.get(), expected);
-        }
-        width.good(Duration::from_millis(599));
-        assert_eq!(width.get(), 2);
-    }
-
-    #[test]
     fn a_discarded_list_leaves_nothing_to_take() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(4);
         ahead.finish("/api/qr?page=2".to_owned(), Ok(Response::default()));
         ahead.finish("/api/qrs?page=2".to_owned(), Ok(Response::default()));
         ahead.announce(["/api/qr?page=2".to_owned(), "/api/qr?page=3".to_owned()]);

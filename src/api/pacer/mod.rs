@@ -21,8 +21,7 @@
 //! * A response to a request that was alone in flight tells `Remaining` exactly. Of one that was
 //!   not, the other requests in flight are subtracted, and the result only ever lowers what is
 //!   known. A request without a response counts as spent.
-//! * Requests overlap only while more than 8 requests remain above the reserve, and only
-//!   before the window's end. After it, the first request is alone again.
+//! * Requests overlap only before the window's end. After it, the first request is alone again.
 //! * `until` is an upper bound of the window's end. Times from the service are assumed to be
 //!   truncated to the second, and its clock to be as slow as its `Date` headers allow.
 //! * A reset that is implausible, or relative to an unknown clock, is replaced by our own bound:
@@ -55,10 +54,6 @@ struct Known {
     /// Upper bound of the window's end.
     until: Ms,
 }
-
-/// While no more requests than this remain above the reserve, they are sent one at a time. What
-/// responses to overlapping requests tell is too low by up to their number.
-const OVERLAP_MARGIN: u64 = 8;
 
 /// Identifies a request until its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,12 +170,15 @@ impl Pacer {
         effective_limit(self.limit, self.cap)
     }
 
-    /// Whether a request may be sent now although others are in flight.
+    /// Whether a request may be sent now although others are in flight: only if a request remains
+    /// above the reserve whatever their responses tell. That is too low by up to the number of the
+    /// others, and the last requests of a window are sent one at a time to learn the exact number.
     #[must_use]
     pub fn may_overlap(&self, now: Duration) -> bool {
         let now = ms(now);
+        let margin = self.in_flight.len() as u64 + 1;
         let has_room = |known: Known| {
-            now < known.until && known.remaining > self.reserve.saturating_add(OVERLAP_MARGIN)
+            now < known.until && known.remaining > self.reserve.saturating_add(margin)
         };
         now >= self.not_before
             && !self.distrusts_headers

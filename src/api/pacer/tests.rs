@@ -171,8 +171,8 @@ proptest! {
 
     #[test]
     fn a_service_never_throttles_overlapping_requests(
-        window in windows(), limit in 9u64..120, reserve in 0u64..45, form in forms(),
-        skew in skews(), up in any::<bool>(), trips in trips(300, 4), width in 2usize..9,
+        window in windows(), limit in 1u64..120, reserve in 0u64..45, form in forms(),
+        skew in skews(), up in any::<bool>(), trips in trips(300, 4), width in 2usize..33,
     ) {
         let limit = if form == Form::Nothing { 30 } else { limit };
         let mut service = Service { up, ..Service::new(window, limit, form, skew) };
@@ -183,7 +183,7 @@ proptest! {
     #[test]
     fn overlapping_requests_use_at_least_95_percent_of_fixed_windows(
         aligned in prop::option::of(0..WINDOW), form in forms(), skew in skews(),
-        latency in 0i64..1_500, reserve in 0u64..25, up in any::<bool>(), width in 2usize..9,
+        latency in 0i64..1_500, reserve in 0u64..25, up in any::<bool>(), width in 2usize..33,
     ) {
         let window = aligned.map_or(Window::FromFirst, Window::Fixed);
         let mut service = Service { up, ..Service::new(window, 60, form, skew) };

@@ -3,18 +3,24 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::api::client::{Client, ClientLimits};
+use crate::api::client::{Client, ClientLimits, GetOptions};
 use crate::api::error::ApiErrorKind;
 use crate::api::http::{FinishedRead, Method, Request, Response, Transport, TransportError};
 use crate::api::pacer::Pacer;
-use crate::clock::{Clock, Interrupt, SystemClock};
+use crate::clock::{Clock, Interrupt, SimulatedClock, SystemClock, Timestamp};
 
-/// Responds to reads in the reverse order, each with its path and a number that grows.
+/// Responds to reads, usually in the reverse order, each with its path and a number that grows.
 #[derive(Clone, Default)]
 struct Reversed {
     log: Arc<Mutex<Vec<String>>>,
     running: Arc<Mutex<Vec<(u64, String)>>>,
     interrupt: Option<Interrupt>,
+    /// The first read of this path fails with this status.
+    fails_once: Arc<Mutex<Option<(String, u16)>>>,
+    /// The service reports that it has no rate limit.
+    is_unlimited: bool,
+    /// Responds in the order of the requests.
+    in_order: bool,
 }
 
 impl Reversed {
@@ -25,8 +31,13 @@ impl Reversed {
     fn respond(&self, path: &str) -> Result<Response, TransportError> {
         let mut log = self.log.lock().unwrap();
         log.push(format!("end {path}"));
+        let failure = self.fails_once.lock().unwrap().take_if(|(failing, _)| failing == path);
+        if let Some((_, status)) = failure {
+            return Ok(Response { status, ..Response::default() });
+        }
         let body = format!(r#"{{"error":0,"data":{{"path":"{path}","nth":{}}}}}"#, log.len());
-        let headers = [("x-ratelimit-limit", "900"), ("x-ratelimit-remaining", "800")];
+        let limit = if self.is_unlimited { "0" } else { "900" };
+        let headers = [("x-ratelimit-limit", limit), ("x-ratelimit-remaining", "800")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         Ok(Response { status: 200, headers, body: body.into_bytes() })
     }
@@ -52,14 +63,19 @@ impl Transport for Reversed {
         if let Some(interrupt) = &self.interrupt {
             interrupt.raise();
         }
-        let (id, path) = self.running.lock().unwrap().pop()?;
-        Some(FinishedRead { id, outcome: self.respond(&path) })
+        let mut running = self.running.lock().unwrap();
+        let last = running.len().checked_sub(1)?;
+        let (id, path) = running.remove(if self.in_order { 0 } else { last });
+        drop(running);
+        Some(FinishedRead { id, outcome: self.respond(&path), time: Duration::ZERO })
     }
 }
 
 fn client(transport: &Reversed, limits: ClientLimits) -> Client {
-    let clock: Arc<dyn Clock> =
-        Arc::new(SystemClock::new(transport.interrupt.clone().unwrap_or_default()));
+    let clock: Arc<dyn Clock> = match &transport.interrupt {
+        Some(interrupt) => Arc::new(SystemClock::new(interrupt.clone())),
+        None => Arc::new(SimulatedClock::new(Timestamp(0))),
+    };
     let mut client =
         Client::new(Box::new(transport.clone()), clock, Pacer::new(0)).with_limits(limits);
     // Its response tells the rate limit.
@@ -98,7 +114,7 @@ fn announced_reads_are_sent_at_once_and_taken_in_any_order_of_their_responses() 
 
 #[test]
 fn a_write_and_a_read_that_was_not_announced_wait_for_their_turn() {
-    let transport = Reversed::default();
+    let transport = Reversed { in_order: true, ..Reversed::default() };
     let mut client = client(&transport, three());
     client.announce(pages(1..=9));
     client.get("/api/qr?page=1").unwrap();
@@ -109,6 +125,59 @@ fn a_write_and_a_read_that_was_not_announced_wait_for_their_turn() {
     let ended = log[..write].iter().filter(|line| line.starts_with("end")).count();
     assert_eq!(begun, ended, "{log:?}");
     assert_eq!(path_of(&client.get("/api/domains").unwrap()), "/api/domains");
+}
+
+#[test]
+fn reads_in_flight_end_before_the_conditions_of_a_write_are_checked() {
+    let transport = Reversed { in_order: true, ..Reversed::default() };
+    let mut client = client(&transport, three());
+    client.announce(pages(1..=9));
+    client.get("/api/qr?page=1").unwrap();
+    assert!(!transport.running.lock().unwrap().is_empty());
+    client.wait_for_turn(Method::Post, "/api/qr/add").unwrap();
+    assert!(transport.running.lock().unwrap().is_empty(), "{:?}", transport.log());
+}
+
+#[test]
+fn a_failure_of_an_announced_read_is_not_that_of_the_read_which_the_caller_asks_for_later() {
+    let transport = Reversed::default();
+    let mut client = client(&transport, three());
+    *transport.fails_once.lock().unwrap() = Some(("/api/campaigns".to_owned(), 503));
+    client.announce(["/api/qr".to_owned(), "/api/domains".to_owned(), "/api/campaigns".to_owned()]);
+    let options = GetOptions { retries: Some(0) };
+    for path in ["/api/qr", "/api/domains", "/api/campaigns"] {
+        assert_eq!(path_of(&client.get_with(path, &options).unwrap()), path);
+    }
+    let log = transport.log();
+    assert_eq!(log.iter().filter(|line| *line == "end /api/campaigns").count(), 2, "{log:?}");
+}
+
+#[test]
+fn the_responses_to_keep_are_bounded_while_the_service_holds_back_the_wanted_one() {
+    let transport = Reversed::default();
+    let mut client = client(&transport, three());
+    client.announce(pages(1..=99));
+    client.get("/api/qr?page=1").unwrap();
+    let log = transport.log();
+    assert_eq!(log.last().map(String::as_str), Some("end /api/qr?page=1"));
+    assert_eq!(log.iter().filter(|line| line.starts_with("begin")).count(), 10, "{log:?}");
+}
+
+#[test]
+fn after_a_refusal_no_reads_overlap_even_if_the_service_reports_no_limit() {
+    let transport = Reversed { is_unlimited: true, ..Reversed::default() };
+    let mut client = client(&transport, three());
+    let read = |client: &mut Client| {
+        client.announce(pages(1..=4));
+        pages(1..=4).for_each(|path| drop(client.get(&path).unwrap()));
+        transport.log()
+    };
+    assert!(read(&mut client)[1].starts_with("begin"));
+    *transport.fails_once.lock().unwrap() = Some(("/api/domains".to_owned(), 429));
+    client.get("/api/domains").unwrap();
+    transport.log();
+    let log = read(&mut client);
+    assert!(log.iter().skip(1).step_by(2).all(|line| line.starts_with("end")), "{log:?}");
 }
 
 #[test]
