@@ -15,7 +15,8 @@ use tempfile::{NamedTempFile, TempPath};
 use super::header::{ConnectionGuard, missing_error, register_connection};
 use super::open_files::open_files;
 use super::schema::{
-    APPLICATION_ID, FORMAT, INCREMENTAL_VACUUM, MIGRATIONS, definitions, empty, expected, migrate,
+    APPLICATION_ID, FORMAT, INCREMENTAL_VACUUM, MIGRATIONS, definitions, empty, expected,
+    is_expected, migrate,
 };
 use super::{IdentityPart, TemplateCache, Vault, VaultError};
 use crate::files::{beside, folder_of, open_private, private_file, private_folder_of, target};
@@ -132,7 +133,7 @@ impl Vault {
             drop(db);
             return Self::open(path);
         }
-        check_tables(&db, path)?;
+        check_schema(&db, path, false)?;
         db.pragma_update(None, "query_only", true)
             .map_err(|source| VaultError::sql(path, source))?;
         Ok(Self::of(Some(guard), db, path))
@@ -226,8 +227,7 @@ impl Vault {
             return Err(VaultError::Newer { path: path.to_owned(), found: from, known: FORMAT });
         }
         if from > 0 {
-            check_tables(&db, path)?;
-            check_triggers(&db, path)?;
+            check_schema(&db, path, true)?;
         }
         let mut vault = Self::of(guard, db, path);
         vault.enforce_triggers(true)?;
@@ -398,32 +398,23 @@ fn check_format(db: &Connection, path: &Path) -> Result<i64, VaultError> {
     Ok(format)
 }
 
-/// Returns an error if the tables are not exactly those that this program creates. A view in place
-/// of a table could return any data.
-fn check_tables(db: &Connection, path: &Path) -> Result<(), VaultError> {
+/// Returns an error if the tables, and with `triggers` the triggers, are not exactly those that this
+/// program creates. A view in place of a table could return any data. Must be called before triggers
+/// are enabled.
+fn check_schema(db: &Connection, path: &Path, triggers: bool) -> Result<(), VaultError> {
     let fail = |source| VaultError::sql(path, source);
     let found = definitions(db).map_err(fail)?;
-    let expected = expected().map_err(fail)?;
-    let tables = expected.iter().filter(|(_, sql)| sql.starts_with("CREATE TABLE"));
-    match tables.into_iter().find(|(name, sql)| found.get(*name) != Some(*sql)) {
-        None => Ok(()),
-        Some((name, _)) => {
-            let what = format!("the table {name} has a wrong definition");
-            Err(VaultError::Damaged { path: path.to_owned(), what })
-        }
+    if is_expected(&found) {
+        return Ok(());
     }
-}
-
-/// Returns an error if the triggers are not exactly those that this program creates. Must be called
-/// before triggers are enabled.
-fn check_triggers(db: &Connection, path: &Path) -> Result<(), VaultError> {
-    let fail = |source| VaultError::sql(path, source);
-    let (found, expected) = (definitions(db).map_err(fail)?, expected().map_err(fail)?);
-    let missing = expected
-        .iter()
-        .filter(|(_, sql)| sql.starts_with("CREATE TRIGGER"))
-        .find(|(name, sql)| found.get(*name) != Some(*sql))
-        .map(|(name, _)| format!("the trigger {name} has a wrong definition"));
+    let expected = expected().map_err(fail)?;
+    let wrong = |what: &str, statement: &str| {
+        let differs = |(name, sql): &(&String, &String)| {
+            sql.starts_with(statement) && found.get(*name) != Some(*sql)
+        };
+        let (name, _) = expected.iter().find(differs)?;
+        Some(format!("the {what} {name} has a wrong definition"))
+    };
     // SQLite goes by the SQL text, not by the `type` column.
     let foreign = || {
         found
@@ -432,7 +423,8 @@ fn check_triggers(db: &Connection, path: &Path) -> Result<(), VaultError> {
             .find(|(_, sql)| sql.to_ascii_lowercase().contains("trigger"))
             .map(|(name, _)| format!("the trigger {name} is not part of the schema"))
     };
-    match missing.or_else(foreign) {
+    let trigger = || wrong("trigger", "CREATE TRIGGER").or_else(foreign).filter(|_| triggers);
+    match wrong("table", "CREATE TABLE").or_else(trigger) {
         None => Ok(()),
         Some(what) => Err(VaultError::Damaged { path: path.to_owned(), what }),
     }

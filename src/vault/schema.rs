@@ -96,6 +96,24 @@ pub fn expected() -> rusqlite::Result<&'static BTreeMap<String, String>> {
     Ok(&model()?.definitions)
 }
 
+/// Whether `found` is what [`expected`] returns. To create that takes several milliseconds, so that
+/// it is compared with a known hash instead.
+pub fn is_expected(found: &BTreeMap<String, String>) -> bool {
+    hash(found).to_hex().as_str() == EXPECTED_HASH
+}
+
+/// The [`hash`] of [`expected`]. A test compares them.
+const EXPECTED_HASH: &str = "700dc50e9a440e6ee93bd9eed33d8913cc6b763da62d08e4fff22590d2a4687a";
+
+fn hash(definitions: &BTreeMap<String, String>) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    for text in definitions.iter().flat_map(|(name, sql)| [name, sql]) {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+    hasher.finalize()
+}
+
 /// The bytes of an empty vault.
 pub fn empty() -> rusqlite::Result<&'static [u8]> {
     Ok(&model()?.file)
@@ -447,6 +465,16 @@ mod tests {
         db.prepare("SELECT x, y FROM second").unwrap();
         let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
         assert_eq!(version, 3);
+    }
+
+    #[test]
+    fn the_hash_of_the_schema_is_known() {
+        let expected = expected().unwrap();
+        assert_eq!(hash(expected).to_hex().as_str(), EXPECTED_HASH);
+        assert!(is_expected(expected));
+        let mut other = expected.clone();
+        other.insert("a_table".to_owned(), "CREATE TABLE a_table(x)".to_owned());
+        assert!(!is_expected(&other));
     }
 
     #[test]
