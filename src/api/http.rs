@@ -123,6 +123,11 @@ pub trait Transport: Send {
     fn next_read(&mut self) -> Option<FinishedRead> {
         None
     }
+
+    /// One of the running reads that has ended, without waiting.
+    fn try_next_read(&mut self) -> Option<FinishedRead> {
+        None
+    }
 }
 
 impl<T: Transport + ?Sized> Transport for Box<T> {
@@ -140,5 +145,9 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
 
     fn next_read(&mut self) -> Option<FinishedRead> {
         (**self).next_read()
+    }
+
+    fn try_next_read(&mut self) -> Option<FinishedRead> {
+        (**self).try_next_read()
     }
 }

@@ -44,6 +44,11 @@ impl ParallelTransport {
         Self { first, make, clock, lanes, workers, idle, running, report, finished }
     }
 
+    fn ended(&mut self, finished: FinishedRead) -> Option<FinishedRead> {
+        self.idle.extend(self.running.remove(&finished.id));
+        Some(finished)
+    }
+
     /// A worker without a request; starts one if there may be more.
     fn worker(&mut self) -> Option<usize> {
         if let Some(idle) = self.idle.pop() {
@@ -105,8 +110,12 @@ impl Transport for ParallelTransport {
             return None;
         }
         let finished = self.finished.recv().ok()?;
-        self.idle.extend(self.running.remove(&finished.id));
-        Some(finished)
+        self.ended(finished)
+    }
+
+    fn try_next_read(&mut self) -> Option<FinishedRead> {
+        let finished = self.finished.try_recv().ok()?;
+        self.ended(finished)
     }
 }
 

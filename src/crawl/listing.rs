@@ -1,6 +1,8 @@
 //! Reads one list into the vault, page by page and resumable, until it is proven or given up.
 
-use std::collections::HashSet;
+mod missing;
+
+use std::sync::mpsc::channel;
 
 use roaring::RoaringTreemap;
 use serde::{Deserialize, Serialize};
@@ -9,17 +11,17 @@ use super::announce::{SIZES, first_size, list_path, page_path};
 use super::crawler::Crawler;
 use super::duplicates::DuplicateRecords;
 use super::error::CrawlError;
-use super::proof::{self, PageEvidence, RemovedRecords};
+use super::page::{FetchedPage, ParsedPage};
+use super::proof::{self, PageEvidence};
 use crate::api::client::GetOptions;
-use crate::api::envelope;
+use crate::api::envelope::{self, ResponsePage};
 use crate::api::error::{ApiError, ApiErrorKind};
-use crate::api::http::Response;
 use crate::escaped::Escaped;
-use crate::model::{DecodedRecord, RecordKey, RecordProblem, Resource};
+use crate::model::{DecodedRecord, RecordProblem, Resource};
 use crate::progress::Event;
 use crate::vault::listing::ListingEnd;
 use crate::vault::snapshot::ReadState;
-use crate::vault::template_match::{TemplateMatch, TemplateMatcher};
+use crate::vault::template_match::TemplateMatch;
 use crate::vault::write::{CrawledPage, WriteResult};
 
 /// Maximum number of readings until a list is proven.
@@ -83,12 +85,8 @@ pub(super) struct ListingReader<'c, 'a> {
 const MAX_RECORDS: u64 = 5_000_000;
 const MAX_BYTES: u64 = 4_000_000_000;
 
-/// A received page, before it is stored.
-struct FetchedPage {
-    response: Response,
-    number: u64,
-    limit: u64,
-}
+/// Maximum number of pages that are in memory at once to be stored.
+const MAX_GROUP: usize = 8;
 
 impl<'c, 'a> ListingReader<'c, 'a> {
     /// Reads the list of `resource`, or of the items of channel `parent`. A listing that has ended
@@ -260,22 +258,70 @@ impl<'c, 'a> ListingReader<'c, 'a> {
                 self.crawler.client.discard_announced(&self.path);
             }
             self.read_ahead()?;
-            let fetched = match head.take() {
+            let first = match head.take() {
                 Some(fetched) => fetched,
                 None => {
                     self.announce();
                     self.fetch()?
                 }
             };
-            self.bytes += fetched.response.body.len() as u64;
-            if !self.store(&fetched)? {
-                break;
-            }
+            let mut fetched = vec![first];
+            self.take_arrived(&mut fetched);
+            let is_of_list = self.store_all(&fetched)?;
             if let Some(why) = self.too_long().filter(|_| proof::needs_next_page(&self.pages)) {
                 return Ok(Some(why));
             }
+            if !is_of_list {
+                break;
+            }
         }
         Ok(None)
+    }
+
+    /// Takes the pages after those in `fetched` that were announced and have arrived.
+    fn take_arrived(&mut self, fetched: &mut Vec<FetchedPage>) {
+        while let Some(last) = fetched.last()
+            && last.limit == self.size
+            && fetched.len() < MAX_GROUP
+        {
+            let number = last.number + 1;
+            let path = page_path(&self.path, self.size, number);
+            let Some(response) = self.crawler.client.take_arrived(&path) else { return };
+            fetched.push(FetchedPage { response, number, limit: self.size });
+        }
+    }
+
+    /// Stores pages that follow each other, as far as they belong to the list and nothing else must
+    /// be read before. While one is stored, another thread parses those after it. Returns `false` if
+    /// one does not belong to the list.
+    fn store_all(&mut self, fetched: &[FetchedPage]) -> Result<bool, CrawlError> {
+        let Some((first, later)) = fetched.split_first() else { return Ok(true) };
+        let (resource, parent) = (self.resource, self.parent);
+        let parse = move |page| ParsedPage::new(resource, parent, page);
+        rayon::in_place_scope(|scope| {
+            let (send, parsed) = channel();
+            if !later.is_empty() {
+                scope.spawn(move |_| {
+                    // Without a receiver, the other pages are not needed.
+                    let _ = later.iter().all(|page| send.send(parse(page)).is_ok());
+                });
+            }
+            if !self.store(first, parse(first))? {
+                return Ok(false);
+            }
+            for page in later {
+                let needs_other =
+                    self.tail.is_none() && proof::needs_tail_first(&self.pages).is_some();
+                if needs_other || !proof::needs_next_page(&self.pages) || self.too_long().is_some()
+                {
+                    return Ok(true);
+                }
+                if !self.store(page, parsed.recv().unwrap_or_else(|_| parse(page)))? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
     }
 
     /// Announces the next pages, as far as they may be read in any order.
@@ -392,18 +438,15 @@ impl<'c, 'a> ListingReader<'c, 'a> {
     }
 
     /// Stores a page. Returns whether it belongs to the list.
-    fn store(&mut self, fetched: &FetchedPage) -> Result<bool, CrawlError> {
+    fn store(
+        &mut self,
+        fetched: &FetchedPage,
+        parsed: Result<ParsedPage<'_>, String>,
+    ) -> Result<bool, CrawlError> {
         self.crawler.confirm_after_pause()?;
-        let page = self.open(fetched)?;
-        let mut splitter = TemplateMatcher::new(self.resource, self.parent);
-        let mut records = Vec::with_capacity(page.records.len());
-        let mut faults = Vec::new();
-        for raw in &page.records {
-            match splitter.split(raw.get()) {
-                Ok(split) => records.push(split),
-                Err(problem) => faults.push(problem),
-            }
-        }
+        self.bytes += fetched.response.body.len() as u64;
+        let ParsedPage { page, mut records, mut faults } =
+            parsed.map_err(|why| self.malformed(fetched, &why))?;
         let keys: Vec<_> = records.iter().map(|it| it.record.key.clone()).collect();
         let mut evidence = PageEvidence::new(fetched.number, fetched.limit, &page, &keys);
         if proof::is_echo(&self.pages, &evidence) {
@@ -416,7 +459,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             number: fetched.number,
             now: self.crawler.clock.now(),
             usage: self.crawler.usage(),
-            batch: self.crawler.client.limit() == Some(0),
+            batch: self.crawler.client.cost_of_repeat(),
         };
         // What comes twice is known only once it is stored.
         let note = |put: &WriteResult| {
@@ -447,11 +490,13 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         }
     }
 
-    fn open<'f>(&self, fetched: &'f FetchedPage) -> Result<envelope::ResponsePage<'f>, CrawlError> {
+    fn open<'f>(&self, fetched: &'f FetchedPage) -> Result<ResponsePage<'f>, CrawlError> {
         let keys = self.resource.spec().list_keys;
-        envelope::page(&fetched.response.body, keys).map_err(|why| {
-            self.crawler.client.malformed_response(&self.path, &fetched.response, &why).into()
-        })
+        envelope::page(&fetched.response.body, keys).map_err(|why| self.malformed(fetched, &why))
+    }
+
+    fn malformed(&self, fetched: &FetchedPage, why: &str) -> CrawlError {
+        self.crawler.client.malformed_response(&self.path, &fetched.response, why).into()
     }
 
     /// Reads page `number` again as evidence, without storing it.
@@ -473,93 +518,5 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             self.size = first.limit;
         }
         self.reread_page(1)
-    }
-
-    /// The row numbers of versions that the listing proves to be removed; or the reason against the
-    /// proof.
-    fn missing(&mut self) -> Result<Result<Vec<i64>, String>, CrawlError> {
-        if let Some(size) = proof::needs_other_edges(&self.pages)
-            && !self.shows_the_same_at(size)?
-        {
-            return Ok(Err("other pages do not show the same records".to_owned()));
-        }
-        if self.pages.iter().any(|page| page.faulty > 0) {
-            // One of the unreadable records may be one that seems to be gone.
-            return Ok(Ok(Vec::new()));
-        }
-        let mut unclear = proof::needs_second_listing(&self.pages, self.tail.as_ref());
-        let shown = self.crawler.vault.record_count(self.crawler.snapshot, self.resource)?;
-        if self.parent.is_none() && shown == proof::distinct(&self.pages) && !unclear {
-            // Every record that the snapshot shows was seen.
-            return Ok(Ok(Vec::new()));
-        }
-        let missing = self.crawler.vault.unseen(self.resource, self.parent, &self.seen)?;
-        let mut edges = Vec::new();
-        for (_, key) in &missing {
-            match proof::gone(&self.pages, key) {
-                RemovedRecords::Proven => {}
-                RemovedRecords::AtEdge(at) => {
-                    edges.push(at);
-                    // The page after the edge may have been read first.
-                    if self.crawler.client.may_read_ahead() && at + 1 < self.pages.len() {
-                        edges.push(at + 1);
-                    }
-                }
-                RemovedRecords::Unclear => unclear = true,
-            }
-        }
-        edges.sort_unstable();
-        edges.dedup();
-        if unclear || edges.len() == self.pages.len() {
-            // Backwards, so that a shift between two pages shows on both readings.
-            edges = (0..self.pages.len()).rev().collect();
-        }
-        for at in edges {
-            let page = self.pages[at].clone();
-            self.size = page.limit;
-            let (again, _) = self.reread_page(page.page)?;
-            if again.ids != page.ids || again.result != page.result {
-                return Ok(Err(format!("page {} changed meanwhile", page.page)));
-            }
-        }
-        self.lost = missing.iter().any(|(_, key)| !self.crawler.is_deleted(self.resource, key));
-        Ok(Ok(missing.into_iter().map(|(row, _)| row).collect()))
-    }
-
-    /// Whether the list, read again in pages of `size`, has the same number of lines and the same
-    /// records.
-    fn shows_the_same_at(&mut self, size: u64) -> Result<bool, CrawlError> {
-        let none = RoaringTreemap::new();
-        let open = self.crawler.vault.unseen(self.resource, self.parent, &none)?;
-        let shown = open.into_iter().filter(|(row, _)| self.seen.contains(row.cast_unsigned()));
-        let mut expected: HashSet<RecordKey> = shown.map(|(_, key)| key).collect();
-        let records = expected.len();
-        let (total, lines) = (proof::total(&self.pages), self.done());
-        let (mut keys, mut read) = (HashSet::new(), 0);
-        self.size = size;
-        for number in 1.. {
-            let fetched = match self.get(number, None) {
-                Ok(fetched) => fetched,
-                // At this size the service tells nothing.
-                Err(error) if matches!(error.kind, ApiErrorKind::Refused { .. }) => break,
-                Err(error) => return Err(error.into()),
-            };
-            let page = self.open(&fetched)?;
-            let moved = total.is_some() && page.result != total;
-            if page.records.is_empty() || moved {
-                break;
-            }
-            read += page.records.len() as u64;
-            for raw in &page.records {
-                if let Ok(decoded) = DecodedRecord::read(self.resource, self.parent, raw.get()) {
-                    keys.insert(decoded.record.key);
-                }
-            }
-            if read >= lines {
-                break;
-            }
-        }
-        expected.retain(|key| !keys.contains(key));
-        Ok(read == lines && expected.is_empty() && keys.len() == records)
     }
 }

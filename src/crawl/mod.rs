@@ -4,6 +4,7 @@
 //! * `account`: the request that confirms the account
 //! * `observe`: the entry point of all commands; what could not be read
 //! * `listing`: reads one list until it is proven
+//! * `page`: a page and its parsed records
 //! * `announce`: the paths of pages, and the lists that will be read next
 //! * `duplicates`: records that a list contains more than once
 //! * [`proof`]: what a listing proves; pure
@@ -18,6 +19,7 @@ mod error;
 mod listing;
 mod observe;
 mod options;
+mod page;
 pub mod proof;
 mod statistics;
 
@@ -235,7 +237,7 @@ impl Crawler<'_> {
             number: 1,
             now: self.clock.now(),
             usage: self.usage(),
-            batch: false,
+            batch: None,
         };
         let seen = roaring::RoaringTreemap::new();
         let records = std::slice::from_ref(decoded);

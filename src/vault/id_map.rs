@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::clock::Timestamp;
 use crate::model::{Resource, RunId};
+use crate::vault::batch::Batch;
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
 /// A record that replaces another.
@@ -49,7 +50,9 @@ impl Vault {
         if found.is_empty() {
             return Ok(());
         }
-        self.transact_batched(now, |tx, _| found.iter().try_for_each(|it| store(tx, run, it)))?;
+        self.transact_batched(Batch::free(now), |tx, _| {
+            found.iter().try_for_each(|it| store(tx, run, it))
+        })?;
         self.flush()
     }
 }

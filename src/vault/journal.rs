@@ -11,6 +11,7 @@ use rusqlite::{OptionalExtension, Row};
 use super::id_map::{self, IdMapping};
 use crate::clock::Timestamp;
 use crate::model::{Resource, RunId, SentValue, SnapshotId};
+use crate::vault::batch::Batch;
 use crate::vault::sent_values::{FirstSnapshot, close_others, remember_in};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
@@ -228,7 +229,7 @@ impl Vault {
         steps: &[u32],
         now: Timestamp,
     ) -> Result<(), VaultError> {
-        self.transact_batched(now, |tx, _| {
+        self.transact_batched(Batch::free(now), |tx, _| {
             checksums::steps(tx, run, steps, || {
                 let mut update = tx.prepare_cached(
                     "UPDATE step SET state = ?3, attempts = attempts + 1, sent = ?4
@@ -254,7 +255,7 @@ impl Vault {
         batch: bool,
     ) -> Result<(), VaultError> {
         let answered = (!matches!(what.state, StepState::Planned)).then_some(now.0);
-        self.transact_batched(now, |tx, _| {
+        self.transact_batched(Batch::free(now), |tx, _| {
             checksums::steps(tx, run, &[step], || {
                 tx.prepare_cached(
                     "UPDATE step SET state = ?3, answered = ?4, id = ?5, message = ?6
@@ -285,7 +286,7 @@ impl Vault {
         if steps.is_empty() {
             return Ok(());
         }
-        self.transact_batched(now, |tx, _| {
+        self.transact_batched(Batch::free(now), |tx, _| {
             checksums::steps(tx, run, steps, || {
                 let mut update = tx.prepare_cached(
                     "UPDATE step SET state = ?3, attempts = max(attempts - 1, 0)

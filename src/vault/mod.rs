@@ -9,6 +9,7 @@
 //! `checksums` and [`check`] detect altered data · [`retention`] and [`forget`] · [`sent_values`]
 //! values that no list returns · [`lock`] one process at a time.
 
+mod batch;
 pub mod browse;
 pub mod check;
 mod checksums;
@@ -49,9 +50,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::clock::Timestamp;
 use crate::files::beside;
 use crate::model::SnapshotId;
+use crate::vault::batch::Batch;
 
 pub use error::{IdentityPart, VaultError};
 pub use open::AccountIdentity;
@@ -65,8 +66,8 @@ pub struct Vault {
     path: PathBuf,
     templates: TemplateCache,
     hook: Option<CommitHook>,
-    /// When the open batch of pages began; `None` without a batch.
-    batch_since: Option<Timestamp>,
+    /// The open batch; `None` without one.
+    batch: Option<Batch>,
     /// Whether the triggers of the file are enabled.
     triggers: bool,
     /// Declared last, so that it is dropped after the connection.

@@ -263,7 +263,7 @@ impl Vault {
     fn of(_connection: Option<ConnectionGuard>, db: Connection, path: &Path) -> Self {
         let (path, templates) = (path.to_owned(), TemplateCache::default());
         let triggers = db.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER).unwrap_or(true);
-        Self { db, path, templates, hook: None, batch_since: None, triggers, _connection }
+        Self { db, path, templates, hook: None, batch: None, triggers, _connection }
     }
 
     /// The account whose vault this is; `None` before the first backup.

@@ -6,8 +6,8 @@ use std::ops::Deref;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use crate::clock::Timestamp;
 use crate::model::SnapshotId;
+use crate::vault::batch::Batch;
 use crate::vault::{TemplateCache, TransactionError, Vault, VaultError, wal_mark};
 
 /// When a [`CommitHook`] is called.
@@ -22,9 +22,6 @@ pub enum CommitPhase {
 /// Called before and after every commit. An error stops the operation there, as a crash would. For
 /// simulations and audits.
 pub type CommitHook = Box<dyn FnMut(CommitPhase) -> Result<(), VaultError> + Send>;
-
-/// Age of a batch, in milliseconds, at which it is committed.
-const BATCH_MILLIS: i64 = 100;
 
 /// An open transaction.
 #[derive(Debug, Clone, Copy)]
@@ -51,11 +48,11 @@ impl Vault {
     /// Runs `work`, which writes only to the running `snapshot`, in one transaction. A trigger
     /// costs more than the row that it guards, so triggers are off here; instead the transaction
     /// first checks that the snapshot is running. With `batch`, works like
-    /// [`Vault::transact_batched`] at that time.
+    /// [`Vault::transact_batched`].
     pub(super) fn transact_page<T>(
         &mut self,
         snapshot: SnapshotId,
-        batch: Option<Timestamp>,
+        batch: Option<Batch>,
         work: impl FnOnce(&Transaction<'_>, &mut TemplateCache) -> Result<T, TransactionError>,
     ) -> Result<T, VaultError> {
         self.enforce_triggers(false)?;
@@ -64,7 +61,7 @@ impl Vault {
             work(tx, templates)
         };
         match batch {
-            Some(now) => self.transact_batched(now, checked_work),
+            Some(batch) => self.transact_batched(batch, checked_work),
             None => self.transact_now(checked_work),
         }
     }
@@ -92,25 +89,24 @@ impl Vault {
         Ok(done)
     }
 
-    /// Runs `work` in a transaction that stays open for the calls that follow soon after `now`.
-    /// Each commit has a fixed cost; for a fast service, it would be most of the cost of a page. A
-    /// failure rolls back the whole batch.
+    /// Runs `work`, a batch by itself, in a transaction that stays open for the calls that follow
+    /// soon. Each commit has a fixed cost; for a fast service, it would be most of the cost of a
+    /// page. A failure rolls back the whole batch.
     pub(super) fn transact_batched<T>(
         &mut self,
-        now: Timestamp,
+        new: Batch,
         work: impl FnOnce(&Transaction<'_>, &mut TemplateCache) -> Result<T, TransactionError>,
     ) -> Result<T, VaultError> {
-        let since = match self.batch_since {
-            Some(since) => since,
+        let batch = match self.batch {
+            Some(open) => open.plus(new),
             None => {
                 self.begin_transaction()?;
-                now
+                new
             }
         };
-        self.batch_since = Some(since);
+        self.batch = Some(batch);
         let done = self.run_or_rollback(work)?;
-        // Also commits if the clock was set back.
-        if !(0..BATCH_MILLIS).contains(&(now.0.saturating_sub(since.0))) {
+        if batch.is_due(new.begun) {
             self.flush()?;
         }
         Ok(done)
@@ -118,12 +114,12 @@ impl Vault {
 
     /// Commits the open batch, if there is one. A failure rolls it back.
     pub fn flush(&mut self) -> Result<(), VaultError> {
-        if self.batch_since.take().is_some() { self.commit() } else { Ok(()) }
+        if self.batch.take().is_some() { self.commit() } else { Ok(()) }
     }
 
     /// Rolls back the open batch, if there is one.
     pub(super) fn drop_batch(&mut self) {
-        if self.batch_since.is_some() {
+        if self.batch.is_some() {
             self.rollback();
         }
     }
@@ -160,7 +156,7 @@ impl Vault {
     }
 
     fn rollback(&mut self) {
-        self.batch_since = None;
+        self.batch = None;
         // The cache may contain templates that are now rolled back.
         self.templates.clear();
         // SQLite rolls back by itself after some failures.

@@ -2,6 +2,7 @@
 //! in one transaction.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use roaring::RoaringTreemap;
 use rusqlite::OptionalExtension;
@@ -15,6 +16,7 @@ pub use super::writer::WriteResult;
 use super::{Transaction, TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
 use crate::model::{DecodedRecord, RecordKey, Resource, SnapshotId};
+use crate::vault::batch::Batch;
 use crate::vault::template_match::TemplateMatch;
 use crate::vault::transaction::require_running;
 use crate::vault::version_rows::{
@@ -36,9 +38,9 @@ pub struct CrawledPage {
     pub now: Timestamp,
     /// Cost of the crawl so far.
     pub usage: RequestUsage,
-    /// Whether the page may be committed later together with others. For services without a rate
-    /// limit, where repeating the request after a crash is free.
-    pub batch: bool,
+    /// What it costs to repeat the request after a crash, if the page may be committed later together
+    /// with others.
+    pub batch: Option<Duration>,
 }
 
 impl Vault {
@@ -89,7 +91,8 @@ impl Vault {
             touch(tx, page.snapshot, page.now, page.usage)?;
             Ok(put)
         };
-        self.transact_page(page.snapshot, page.batch.then_some(page.now), store)
+        let batch = page.batch.map(|cost| Batch { begun: page.now, cost });
+        self.transact_page(page.snapshot, batch, store)
     }
 
     /// Marks the versions in `rows` as removed by the running snapshot.

@@ -27,7 +27,7 @@ fn a_backup_killed_twenty_times_equals_the_service() {
         overlays: 60,
         splash_pages: 60,
     };
-    let behaviour = "max-limit=20,rate-limit=2000,rate-window=60";
+    let behaviour = "max-limit=20,rate-limit=600,rate-window=60";
     let service = LiveService::serving(generate(7, counts), behaviour, "latency=2ms");
     let environment = TestEnvironment::new().account(&service.url());
     let environment = environment.variable("LINKVAULT_MAX_IN_FLIGHT", "4");

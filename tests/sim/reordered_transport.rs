@@ -43,4 +43,8 @@ impl<T: Transport> Transport for ReorderedTransport<T> {
         let time = self.clock.monotonic().saturating_sub(start);
         Some(FinishedRead { id, outcome, time })
     }
+
+    fn try_next_read(&mut self) -> Option<FinishedRead> {
+        if self.rng.u8(..4) > 0 { self.next_read() } else { None }
+    }
 }

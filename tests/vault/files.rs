@@ -51,7 +51,15 @@ fn a_backup_leaves_no_free_pages_in_the_file() {
             let raw = format!(r#"{{"id":{number},"name":"x"}}"#);
             let record = DecodedRecord::read(Resource::Campaigns, None, &raw).unwrap();
             let (resource, parent, now) = (Resource::Campaigns, None, day(round));
-            let page = CrawledPage { snapshot, resource, parent, number, now, usage, batch: true };
+            let page = CrawledPage {
+                snapshot,
+                resource,
+                parent,
+                number,
+                now,
+                usage,
+                batch: Some(Duration::ZERO),
+            };
             let note = |_: &WriteResult| "n".repeat(1000);
             vault.put_page(&page, &[record], &RoaringTreemap::new(), note).unwrap();
         }

@@ -1,6 +1,7 @@
 //! Finished snapshots are read-only for every statement of every SQLite tool.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use linkvault::model::{DecodedRecord, Resource, SnapshotId};
 use linkvault::vault::schema::version_table;
@@ -228,7 +229,7 @@ fn writing_to_a_snapshot_finished_by_another_process_is_refused() {
             number: 2,
             now: day(1),
             usage: RequestUsage::default(),
-            batch: hold,
+            batch: hold.then_some(Duration::ZERO),
         };
         let raw = r#"{"id":3,"name":"late"}"#;
         let records = [DecodedRecord::read(Resource::Campaigns, None, raw).unwrap()];

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use linkvault::clock::Timestamp;
 use linkvault::model::{DecodedRecord, Record, RecordKey, Resource, SnapshotId};
@@ -66,7 +67,7 @@ impl<'v> TestService<'v> {
             number: self.page,
             now: self.now,
             usage: usage(self.page),
-            batch: self.batch,
+            batch: self.batch.then_some(Duration::ZERO),
         };
         let seen = RoaringTreemap::new();
         self.vault.put_page(&page, &decoded, &seen, |_| String::new()).unwrap()
@@ -88,7 +89,7 @@ impl<'v> TestService<'v> {
 
     /// Finishes the snapshot; resources without an outcome become complete.
     pub fn finish(self) -> Snapshot {
-        let now = self.now.plus(std::time::Duration::from_secs(90));
+        let now = self.now.plus(Duration::from_secs(90));
         for outcome in self.vault.snapshot(self.number).unwrap().outcomes {
             if outcome.state == ReadState::Pending {
                 let whole = ReadState::Complete;
@@ -100,7 +101,7 @@ impl<'v> TestService<'v> {
 }
 
 fn usage(requests: u64) -> RequestUsage {
-    RequestUsage { requests, throttled: 0, waited: std::time::Duration::from_millis(requests * 10) }
+    RequestUsage { requests, throttled: 0, waited: Duration::from_millis(requests * 10) }
 }
 
 /// Writes a snapshot with only these campaigns.

@@ -173,6 +173,13 @@ impl Client {
         self.pacer.limit()
     }
 
+    /// How much later a long series of requests ends if one of them is repeated. `None` if requests
+    /// are scarce or the limit is not known.
+    #[must_use]
+    pub fn cost_of_repeat(&self) -> Option<Duration> {
+        self.pacer.cost_of_repeat(self.clock.monotonic())
+    }
+
     /// Time since the last request was sent.
     #[must_use]
     pub fn time_since_send(&self) -> Option<Duration> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Client;
 use super::read_ahead::ReadInFlight;
 use crate::api::error::ApiErrorKind;
-use crate::api::http::{Request, Response, TransportError};
+use crate::api::http::{FinishedRead, Request, Response, TransportError};
 
 impl Client {
     /// Announces the reads that will follow, in their order, instead of those announced before. Takes
@@ -43,7 +43,10 @@ impl Client {
         }
         self.ahead.wanted.clone_from(&request.path);
         loop {
-            self.send_announced();
+            if !self.ahead.in_flight.is_empty() {
+                // Otherwise, the caller's own read comes first.
+                self.send_announced();
+            }
             if let Some(outcome) = self.ahead.take(&request.path) {
                 return outcome;
             }
@@ -68,6 +71,17 @@ impl Client {
         }
     }
 
+    /// The response of an announced read of `path`, if it has arrived. Sends further announced
+    /// reads, so that they are under way while the caller works.
+    pub fn take_arrived(&mut self, path: &str) -> Option<Response> {
+        while let Some(finished) = self.transport.inner.try_next_read() {
+            self.end(finished);
+        }
+        let response = self.ahead.take_response(path)?;
+        self.send_announced();
+        Some(response)
+    }
+
     /// Waits for all reads in flight.
     pub(super) fn receive_all(&mut self) {
         while !self.ahead.in_flight.is_empty() {
@@ -75,11 +89,9 @@ impl Client {
         }
     }
 
-    /// Sends announced reads as long as they may overlap with those in flight. With none in flight,
-    /// sends nothing: the caller's own read comes first.
+    /// Sends announced reads as long as they may overlap.
     fn send_announced(&mut self) {
-        while !self.ahead.in_flight.is_empty()
-            && self.may_overlap()
+        while self.may_overlap()
             && self.ahead.room() > 0
             && self.require_within_limits().is_ok()
             && let Some(path) = self.ahead.next_announced().cloned()
@@ -125,6 +137,10 @@ impl Client {
             }
             return;
         };
+        self.end(finished);
+    }
+
+    fn end(&mut self, finished: FinishedRead) {
         if let Some(read) = self.ahead.end(finished.id) {
             self.keep(read, finished.outcome, finished.time);
         }

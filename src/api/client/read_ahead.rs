@@ -115,6 +115,12 @@ impl ReadAhead {
         self.finished.insert(path, outcome);
     }
 
+    /// The response to the read of `path`, if it succeeded. A failure stays for the read itself.
+    pub fn take_response(&mut self, path: &str) -> Option<Response> {
+        self.finished.get(path)?.as_ref().ok()?;
+        self.take(path)?.ok()
+    }
+
     pub fn take(&mut self, path: &str) -> Option<Result<Response, ApiErrorKind>> {
         self.finished.remove(path)
     }

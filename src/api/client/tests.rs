@@ -314,3 +314,28 @@ fn on_simulated_time_a_hundred_reads_take_three_windows() {
     }
     assert_eq!(clock.monotonic().as_secs(), 180);
 }
+
+#[test]
+fn a_repeated_request_costs_its_share_of_the_window_while_many_are_left() {
+    let ms = Duration::from_millis;
+    let cost = |limit: u64, remaining: u64| {
+        let mut pacer = Pacer::new(5);
+        let now = Duration::from_secs(1);
+        let request = pacer.sent(now);
+        let headers = RateLimitHeaders {
+            limit: Some(limit),
+            remaining: Some(remaining),
+            ..RateLimitHeaders::default()
+        };
+        pacer.answered(request, now, Timestamp(0), &headers);
+        pacer.cost_of_repeat(now)
+    };
+    assert_eq!(Pacer::new(5).cost_of_repeat(Duration::ZERO), None);
+    assert_eq!(cost(0, 0), Some(Duration::ZERO));
+    assert_eq!(cost(1005, 1000), Some(ms(60)));
+    assert_eq!(cost(1005, 105), Some(ms(60)));
+    assert_eq!(cost(1005, 104), None);
+    assert_eq!(cost(1005, 0), None);
+    assert_eq!(cost(30, 29), Some(ms(2400)));
+    assert_eq!(cost(5, 4), None);
+}

@@ -186,6 +186,24 @@ impl Pacer {
             && self.ready_by_cap(now) <= now
     }
 
+    /// How much later the last of many requests is sent if one of them is repeated. `None` if the
+    /// limit is not known, or few requests are left in the window.
+    #[must_use]
+    pub fn cost_of_repeat(&self, now: Duration) -> Option<Duration> {
+        /// Fewer than this part of a window are few.
+        const FEW: u64 = 10;
+        match (self.limit?, self.known) {
+            (0, _) => Some(Duration::ZERO),
+            (_, Some(known)) if self.ready_at(ms(now)) <= ms(now) && !self.distrusts_headers => {
+                let left = known.remaining.saturating_sub(self.reserve);
+                let share = self.share();
+                let cost = WINDOW.unsigned_abs().div_ceil(share);
+                (left >= share.div_ceil(FEW)).then_some(Duration::from_millis(cost))
+            }
+            _ => None,
+        }
+    }
+
     /// Records that a request is sent now. It counts as spent until its response tells otherwise.
     pub fn sent(&mut self, now: Duration) -> SentRequest {
         let now = ms(now);

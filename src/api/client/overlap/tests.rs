@@ -59,6 +59,10 @@ impl Transport for Reversed {
         true
     }
 
+    fn try_next_read(&mut self) -> Option<FinishedRead> {
+        self.next_read()
+    }
+
     fn next_read(&mut self) -> Option<FinishedRead> {
         if let Some(interrupt) = &self.interrupt {
             interrupt.raise();
@@ -178,6 +182,20 @@ fn after_a_refusal_no_reads_overlap_even_if_the_service_reports_no_limit() {
     transport.log();
     let log = read(&mut client);
     assert!(log.iter().skip(1).step_by(2).all(|line| line.starts_with("end")), "{log:?}");
+}
+
+#[test]
+fn what_has_arrived_is_taken_without_waiting_and_more_is_sent() {
+    let transport = Reversed::default();
+    let mut client = client(&transport, three());
+    client.announce(pages(1..=6));
+    client.get("/api/qr?page=1").unwrap();
+    for path in pages(2..=4) {
+        assert_eq!(path_of(&client.take_arrived(&path).unwrap()), path);
+    }
+    let log = transport.log();
+    assert_eq!(log.iter().filter(|line| line.starts_with("begin")).count(), 6, "{log:?}");
+    assert!(client.take_arrived("/api/domains").is_none());
 }
 
 #[test]
