@@ -119,7 +119,8 @@ pub trait Transport: Send {
         false
     }
 
-    /// Waits until one of the running reads has ended. `None` if none is running.
+    /// Waits until one of the running reads has ended. `None` if none is running, or after an
+    /// interrupt, if none ends soon. The running ones are then given up.
     fn next_read(&mut self) -> Option<FinishedRead> {
         None
     }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use super::http::{FinishedRead, Request, Response, Transport, TransportError};
 use crate::clock::Clock;
@@ -27,7 +28,13 @@ pub struct ParallelTransport {
     running: BTreeMap<u64, usize>,
     report: Sender<FinishedRead>,
     finished: Receiver<FinishedRead>,
+    interrupted_since: Option<Duration>,
 }
+
+/// Time after an interrupt in which the running reads may still end.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Time until an interrupt is noticed during a wait.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl ParallelTransport {
     /// Sends up to `lanes` reads at once, and everything else through `first`. `clock` tells how long
@@ -41,7 +48,29 @@ impl ParallelTransport {
     ) -> Self {
         let (report, finished) = channel();
         let (workers, idle, running) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { first, make, clock, lanes, workers, idle, running, report, finished }
+        let interrupted_since = None;
+        Self {
+            first,
+            make,
+            clock,
+            lanes,
+            workers,
+            idle,
+            running,
+            report,
+            finished,
+            interrupted_since,
+        }
+    }
+
+    /// Whether the user interrupted the program, and the running reads had time to end.
+    fn is_given_up(&mut self) -> bool {
+        if !self.clock.interrupted() {
+            return false;
+        }
+        let now = self.clock.monotonic();
+        let since = *self.interrupted_since.get_or_insert(now);
+        now.saturating_sub(since) >= PATIENCE
     }
 
     fn ended(&mut self, finished: FinishedRead) -> Option<FinishedRead> {
@@ -109,8 +138,13 @@ impl Transport for ParallelTransport {
         if self.running.is_empty() {
             return None;
         }
-        let finished = self.finished.recv().ok()?;
-        self.ended(finished)
+        loop {
+            match self.finished.recv_timeout(CHECK_INTERVAL) {
+                Ok(finished) => return self.ended(finished),
+                Err(RecvTimeoutError::Timeout) if !self.is_given_up() => {}
+                Err(_) => return None,
+            }
+        }
     }
 
     fn try_next_read(&mut self) -> Option<FinishedRead> {
@@ -122,10 +156,9 @@ impl Transport for ParallelTransport {
 #[cfg(test)]
 mod tests {
     use std::sync::Barrier;
-    use std::time::Duration;
 
     use super::*;
-    use crate::clock::{SimulatedClock, Timestamp};
+    use crate::clock::{Interrupt, SimulatedClock, SystemClock, Timestamp};
 
     /// Responds when a second request has arrived; `/api/panic` panics.
     struct Meeting(Arc<Barrier>);
@@ -184,6 +217,31 @@ mod tests {
             }
             assert!(transport.next_read().is_none());
         }
+    }
+
+    /// Never responds.
+    struct Silent(Receiver<()>);
+
+    impl Transport for Silent {
+        fn send(&mut self, _: &Request) -> Result<Response, TransportError> {
+            let _ = self.0.recv();
+            Ok(Response::default())
+        }
+    }
+
+    #[test]
+    fn an_interrupt_gives_up_the_running_reads() {
+        let interrupt = Interrupt::default();
+        let clock = Arc::new(SystemClock::new(interrupt.clone()));
+        let (silent, responses) = channel();
+        let mut responses = Some(responses);
+        let make = move || Some(Box::new(Silent(responses.take()?)) as Box<dyn Transport>);
+        let first = Box::new(Meeting(Arc::new(Barrier::new(1))));
+        let mut transport = ParallelTransport::new(first, 1, Box::new(make), clock);
+        assert!(transport.begin_read(1, &Request::get("/api/qr")));
+        interrupt.raise();
+        assert!(transport.next_read().is_none());
+        drop(silent);
     }
 
     #[test]

@@ -117,6 +117,12 @@ impl Redactor {
         known.add(vec![patterns(secret)]);
     }
 
+    /// The number of secrets. It grows with each that is added.
+    #[must_use]
+    pub fn number_of_secrets(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).all.len()
+    }
+
     /// Adds the address of a webhook: the whole of it, and each part that is long enough to be a
     /// secret.
     pub fn add_address(&self, hook: &WebhookUrl) {

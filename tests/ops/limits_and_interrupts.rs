@@ -2,6 +2,9 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use linkvault::clock::{Clock as _, Interrupt, SystemClock};
 
 use crate::support::{LiveService, TestEnvironment, until};
 
@@ -145,6 +148,28 @@ fn an_interrupt_exits_with_130_and_the_next_backup_continues() {
         let twice = again.iter().filter(|path| read[..read.len() - 1].contains(path)).count();
         assert!(twice <= 2, "{read:?} {again:?}");
     }
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_slow_responses_to_reads_in_flight() {
+    let slow = "slow-body:10m@/api/campaigns,slow-body:10m@/api/channels";
+    let service = LiveService::start("rate-limit=2000", slow);
+    let environment = TestEnvironment::new().account(&service.url());
+    let environment = environment.variable("LINKVAULT_MAX_IN_FLIGHT", "4");
+    let child = environment.start(&["backup", "main"]);
+    // The account and three lists, of which one has arrived.
+    until("reads in flight", || service.request_count() == 4);
+    let clock = SystemClock::new(Interrupt::default());
+    send("-INT", &child);
+    let ran = environment.wait(child).exits_with(130);
+    ran.stderr_has("error: interrupted; what was read is kept\n");
+    assert!(clock.monotonic() < Duration::from_secs(60), "{:?}", clock.monotonic());
+    // All four count as spent.
+    let pace: serde_json::Value =
+        serde_json::from_str(&environment.text("vaults/main.db.pace")).unwrap();
+    let spent: u64 =
+        pace["requests"].as_array().unwrap().iter().map(|it| it[1].as_u64().unwrap()).sum();
+    assert_eq!((spent, &pace["in_flight"]), (4, &false.into()), "{pace}");
 }
 
 #[test]

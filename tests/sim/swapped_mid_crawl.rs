@@ -1,20 +1,26 @@
 //! Another account responds to URL and key from some request of a crawl on.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use linkvault::api::client::ClientLimits;
+use linkvault::api::client::{Client, ClientLimits};
+use linkvault::api::http::{ApiKey, FinishedRead, Request, Response, Transport, TransportError};
+use linkvault::api::pacer::Pacer;
 use linkvault::apply::ApplyOptions;
 use linkvault::change::plan::Plan;
-use linkvault::clock::Clock as _;
-use linkvault::crawl::CrawlError;
+use linkvault::clock::{Clock as _, SimulatedClock};
+use linkvault::crawl::{self, CrawlError, CrawlOptions, CrawlReport};
 use linkvault::model::{Resource, RunId, Verb};
-use linkvault::sandbox::Store;
+use linkvault::progress::NoProgress;
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
-use linkvault::vault::VaultError;
+use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
 use linkvault::vault::journal::StepState;
 use linkvault::vault::snapshot::{ReadState, ResourceOutcome, SnapshotStatus};
+use linkvault::vault::{Vault, VaultError};
 
-use super::world::World;
+use super::oracle;
+use super::world::{BEGIN, KEY, World};
+use crate::sim::account_swap::MARK;
 use crate::sim::expected_account::{add, rows};
 use crate::sim::invariants;
 
@@ -55,7 +61,7 @@ fn switch_after_a_pause(world: &mut World, moment: u64, other: Store) {
     });
 }
 
-fn is_other(result: Result<linkvault::crawl::CrawlReport, CrawlError>, at: &str) {
+fn is_other(result: Result<CrawlReport, CrawlError>, at: &str) {
     let Err(CrawlError::Vault(error @ VaultError::OtherAccount { .. })) = result else {
         panic!("{at}: {result:?}")
     };
@@ -87,6 +93,99 @@ fn records_missing_from_another_account_are_not_removed() {
         assert_eq!(again.snapshot.status, SnapshotStatus::Complete, "{at}");
         assert_eq!(world.shown(again.snapshot.number), known, "{at}");
         invariants::is_sound(&mut world.open());
+    }
+}
+
+/// Lets the service handle each read at once, and delivers the account last. While the account is in
+/// flight, 80 seconds pass, and another account responds from then on.
+struct SlowAccount {
+    inner: SandboxTransport,
+    service: Arc<Mutex<SandboxService>>,
+    clock: Arc<SimulatedClock>,
+    other: Store,
+    running: Vec<(String, FinishedRead)>,
+    /// Number of requests for the account.
+    accounts: u32,
+    is_switched: bool,
+}
+
+impl Transport for SlowAccount {
+    fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
+        self.accounts += u32::from(request.path == "/api/account");
+        self.inner.send(request)
+    }
+
+    fn lanes(&self) -> usize {
+        4
+    }
+
+    fn begin_read(&mut self, id: u64, request: &Request) -> bool {
+        let outcome = self.send(request);
+        let finished = FinishedRead { id, outcome, time: Duration::ZERO };
+        self.running.push((request.path.clone(), finished));
+        true
+    }
+
+    fn next_read(&mut self) -> Option<FinishedRead> {
+        let is_account = |(path, _): &(String, FinishedRead)| path == "/api/account";
+        let in_flight = self.running.iter().any(is_account);
+        let Some(first) = self.running.iter().position(|read| !is_account(read)) else {
+            return Some(self.running.pop()?.1);
+        };
+        if in_flight && self.accounts == 2 && !std::mem::replace(&mut self.is_switched, true) {
+            self.clock.sleep(Duration::from_secs(80));
+            self.service.lock().unwrap().mutate(|store| store.clone_from(&self.other));
+        }
+        Some(self.running.remove(first).1)
+    }
+}
+
+#[test]
+fn reads_in_flight_while_the_account_is_confirmed_store_no_records_of_another_account() {
+    let counts = GeneratedCounts { channels: 20, channel_items: 2, ..GeneratedCounts::default() };
+    let behaviour = Behaviour::parse("rate-limit=0").unwrap();
+    let service = SandboxService::new(generate(5, counts), ApiKey::new(KEY), behaviour);
+    let service = Arc::new(Mutex::new(service));
+    let clock = Arc::new(SimulatedClock::new(BEGIN));
+    let folder = tempfile::tempdir().unwrap();
+    let mut vault = Vault::open_or_create(&folder.path().join("main.db")).unwrap();
+    let mut options = CrawlOptions::new("http://sandbox");
+    // As before a run, which confirms the account itself before it writes.
+    options.confirm = false;
+    let mut crawl = || {
+        // With the same ids, so that no record is missing.
+        let mut other = service.lock().unwrap().store().clone();
+        other.account.id = 99;
+        let items = other.channels.iter_mut().flat_map(|(_, row)| &mut row.items);
+        items.for_each(|item| MARK.clone_into(&mut item.title));
+        let transport = SlowAccount {
+            inner: SandboxTransport::new(Arc::clone(&service), clock.clone()),
+            service: Arc::clone(&service),
+            clock: clock.clone(),
+            other,
+            running: Vec::new(),
+            accounts: 0,
+            is_switched: false,
+        };
+        let limits = ClientLimits { max_in_flight: 4, ..ClientLimits::default() };
+        let mut client = Client::new(Box::new(transport), clock.clone(), Pacer::new(0))
+            .with_key(ApiKey::new(KEY))
+            .with_limits(limits);
+        let crawled = crawl::crawl(&mut client, &mut vault, &*clock, &NoProgress, &options);
+        crawled.map(|report| oracle::shown(&mut vault, report.snapshot.number))
+    };
+    crawl().unwrap();
+    // The lost item is a reason to confirm the account.
+    service.lock().unwrap().mutate(|store| {
+        store.channels.iter_mut().next().unwrap().1.items.truncate(1);
+    });
+    match crawl() {
+        Err(CrawlError::Vault(VaultError::OtherAccount { .. })) => {}
+        Err(error) => panic!("{error}"),
+        Ok(after) => {
+            let items = format!("{:?}", after[&Resource::ChannelItems]);
+            assert!(!items.contains(MARK), "{items}");
+        }
     }
 }
 
@@ -276,7 +375,7 @@ fn a_run_is_not_verified_with_records_of_another_account() {
     for moment in 2..=requests {
         let mut world = World::of(account(5, 4), "");
         world.backup();
-        let ours = std::sync::Arc::new(std::sync::Mutex::new(None));
+        let ours = Arc::new(Mutex::new(None));
         let (kept, clock) = (ours.clone(), world.clock.clone());
         world.before_each_request(move |store, nth| {
             if nth == moment {

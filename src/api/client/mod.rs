@@ -246,12 +246,17 @@ impl Client {
     }
 
     /// Reads the account to check the key: here every refusal of access is about the key, whatever
-    /// its wording.
+    /// its wording. No other read is in flight meanwhile, so that what was read before and after it
+    /// is certain.
     ///
     /// # Errors
     /// As [`Client::get`].
     pub fn get_account(&mut self, path: &str, options: &GetOptions) -> Result<Response, ApiError> {
-        self.get_with(path, options).map_err(|error| {
+        self.receive_all();
+        let announced = self.ahead.take_announced();
+        let outcome = self.get_with(path, options);
+        self.ahead.announce(announced);
+        outcome.map_err(|error| {
             let (status, message) = match &error.kind {
                 ApiErrorKind::NotOffered { status, message }
                     if matches!(status, 401 | 403)
@@ -376,11 +381,13 @@ impl Client {
         }
     }
 
+    fn require_not_interrupted(&self) -> Result<(), ApiErrorKind> {
+        if self.clock.interrupted() { Err(ApiErrorKind::Interrupted) } else { Ok(()) }
+    }
+
     /// Whether a wait of `time` for `why` may begin.
     fn require_time_left(&self, time: Duration, why: &str) -> Result<(), ApiErrorKind> {
-        if self.clock.interrupted() {
-            return Err(ApiErrorKind::Interrupted);
-        }
+        self.require_not_interrupted()?;
         let spent = self.clock.monotonic().saturating_sub(self.started);
         if let Some(max) = self.limits.max_duration
             && spent.saturating_add(time) >= max

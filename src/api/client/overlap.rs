@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Client;
-use super::read_ahead::ReadInFlight;
+use super::read_ahead::{KeptRead, ReadInFlight};
 use crate::api::error::ApiErrorKind;
 use crate::api::http::{FinishedRead, Request, Response, TransportError};
 
@@ -47,12 +47,15 @@ impl Client {
                 // Otherwise, the caller's own read comes first.
                 self.send_announced();
             }
-            if let Some(outcome) = self.ahead.take(&request.path) {
+            if let Some(kept) = self.ahead.take(&request.path)
+                && let Some(outcome) = self.without_later_secrets(request, kept)
+            {
                 return outcome;
             }
             if !self.ahead.is_in_flight(&request.path) {
                 self.ahead.forget_announced(&request.path);
                 while !self.ahead.in_flight.is_empty() && !self.may_overlap() {
+                    self.require_not_interrupted()?;
                     self.receive();
                 }
                 if self.ahead.in_flight.is_empty() {
@@ -67,7 +70,9 @@ impl Client {
                 }
                 continue;
             }
-            self.receive();
+            if !self.receive() {
+                self.require_not_interrupted()?;
+            }
         }
     }
 
@@ -77,14 +82,29 @@ impl Client {
         while let Some(finished) = self.transport.inner.try_next_read() {
             self.end(finished);
         }
-        let response = self.ahead.take_response(path)?;
+        let kept = self.ahead.take_success(path)?;
+        let response = self.without_later_secrets(&self.read_request(path), kept)?.ok()?;
         self.send_announced();
         Some(response)
     }
 
-    /// Waits for all reads in flight.
+    /// The result of an early read without the secrets that were added since it arrived. `None` for
+    /// an error with such a text: the read is repeated.
+    fn without_later_secrets(
+        &self,
+        request: &Request,
+        kept: KeptRead,
+    ) -> Option<Result<Response, ApiErrorKind>> {
+        if kept.secrets == self.transport.redactor.number_of_secrets() {
+            return Some(kept.outcome);
+        }
+        let response = kept.outcome.ok()?;
+        Some(Ok(self.transport.redactor.response(request, response)))
+    }
+
+    /// Waits for all reads in flight, or until an interrupt.
     pub(super) fn receive_all(&mut self) {
-        while !self.ahead.in_flight.is_empty() {
+        while !self.ahead.in_flight.is_empty() && !self.clock.interrupted() {
             self.receive();
         }
     }
@@ -127,17 +147,18 @@ impl Client {
         true
     }
 
-    /// Waits until one of the reads in flight has ended, and keeps its result.
-    fn receive(&mut self) {
+    /// Waits until one of the reads in flight has ended, and keeps its result. Returns `false` if the
+    /// transport has given up all of them, as it does some time after an interrupt.
+    fn receive(&mut self) -> bool {
         let Some(finished) = self.transport.inner.next_read() else {
-            // The transport has lost them.
             for read in std::mem::take(&mut self.ahead.in_flight) {
                 let lost = TransportError::Unknown("internal error: a read was lost".to_owned());
                 self.keep(read, Err(lost), Duration::ZERO);
             }
-            return;
+            return false;
         };
         self.end(finished);
+        true
     }
 
     fn end(&mut self, finished: FinishedRead) {
@@ -165,7 +186,8 @@ impl Client {
         let is_early = read.path != self.ahead.wanted;
         let is_stale = is_early && matches!(&outcome, Err(kind) if is_overload(kind));
         if !read.unwanted && !is_stale {
-            self.ahead.finish(read.path, outcome);
+            let secrets = self.transport.redactor.number_of_secrets();
+            self.ahead.finish(read.path, KeptRead { outcome, secrets });
         }
     }
 }

@@ -20,6 +20,14 @@ pub(super) struct ReadInFlight {
     pub unwanted: bool,
 }
 
+/// The result of a read, until the caller takes it.
+#[derive(Debug)]
+pub(super) struct KeptRead {
+    pub outcome: Result<Response, ApiErrorKind>,
+    /// The number of secrets that were removed from it.
+    pub secrets: usize,
+}
+
 /// The announced reads of a client.
 #[derive(Debug, Default)]
 pub(super) struct ReadAhead {
@@ -27,7 +35,7 @@ pub(super) struct ReadAhead {
     announced: VecDeque<String>,
     pub in_flight: Vec<ReadInFlight>,
     /// Not taken yet.
-    finished: BTreeMap<String, Result<Response, ApiErrorKind>>,
+    finished: BTreeMap<String, KeptRead>,
     pub width: Width,
     /// The path for which the caller waits.
     pub wanted: String,
@@ -56,6 +64,11 @@ impl ReadAhead {
                 self.announced.push_back(path);
             }
         }
+    }
+
+    /// The announced paths, which are no longer announced.
+    pub fn take_announced(&mut self) -> VecDeque<String> {
+        std::mem::take(&mut self.announced)
     }
 
     /// Drops everything of the list at `path`, so that no old response is taken for a new one.
@@ -111,17 +124,17 @@ impl ReadAhead {
         Some(self.in_flight.swap_remove(at))
     }
 
-    pub fn finish(&mut self, path: String, outcome: Result<Response, ApiErrorKind>) {
-        self.finished.insert(path, outcome);
+    pub fn finish(&mut self, path: String, read: KeptRead) {
+        self.finished.insert(path, read);
     }
 
-    /// The response to the read of `path`, if it succeeded. A failure stays for the read itself.
-    pub fn take_response(&mut self, path: &str) -> Option<Response> {
-        self.finished.get(path)?.as_ref().ok()?;
-        self.take(path)?.ok()
+    /// The read of `path`, if it succeeded. A failure stays for the read itself.
+    pub fn take_success(&mut self, path: &str) -> Option<KeptRead> {
+        self.finished.get(path)?.outcome.as_ref().ok()?;
+        self.take(path)
     }
 
-    pub fn take(&mut self, path: &str) -> Option<Result<Response, ApiErrorKind>> {
+    pub fn take(&mut self, path: &str) -> Option<KeptRead> {
         self.finished.remove(path)
     }
 }
@@ -133,8 +146,10 @@ mod tests {
     #[test]
     fn a_discarded_list_leaves_nothing_to_take() {
         let mut ahead = ReadAhead::new(4);
-        ahead.finish("/api/qr?page=2".to_owned(), Ok(Response::default()));
-        ahead.finish("/api/qrs?page=2".to_owned(), Ok(Response::default()));
+        for path in ["/api/qr?page=2", "/api/qrs?page=2"] {
+            let outcome = Ok(Response::default());
+            ahead.finish(path.to_owned(), KeptRead { outcome, secrets: 0 });
+        }
         ahead.announce(["/api/qr?page=2".to_owned(), "/api/qr?page=3".to_owned()]);
         assert_eq!(ahead.next_announced().map(String::as_str), Some("/api/qr?page=3"));
         ahead.discard("/api/qr");

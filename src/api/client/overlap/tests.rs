@@ -143,6 +143,36 @@ fn reads_in_flight_end_before_the_conditions_of_a_write_are_checked() {
 }
 
 #[test]
+fn the_account_is_read_alone() {
+    let transport = Reversed { in_order: true, ..Reversed::default() };
+    let mut client = client(&transport, three());
+    client.announce(pages(1..=9));
+    client.get("/api/qr?page=1").unwrap();
+    client.announce(pages(2..=9));
+    transport.log();
+    client.get_account("/api/account", &GetOptions::default()).unwrap();
+    let log = transport.log();
+    assert_eq!(log[log.len() - 2..], ["begin /api/account", "end /api/account"], "{log:?}");
+    assert!(log[..log.len() - 2].iter().all(|line| line.starts_with("end")), "{log:?}");
+    pages(2..=5).for_each(|path| drop(client.get(&path).unwrap()));
+    let log = transport.log();
+    assert_eq!(log[..2], ["begin /api/qr?page=5", "begin /api/qr?page=6"], "{log:?}");
+}
+
+#[test]
+fn a_response_that_was_kept_has_none_of_the_secrets_that_were_added_meanwhile() {
+    let transport = Reversed::default();
+    let mut client = client(&transport, three());
+    client.announce(pages(1..=2).chain(["/api/later-secret".to_owned()]));
+    client.get("/api/qr?page=1").unwrap();
+    client.redact_secret("later-secret");
+    let requests = client.counters().requests;
+    let response = client.get("/api/later-secret").unwrap();
+    assert_eq!(client.counters().requests, requests);
+    assert_eq!(path_of(&response), "/api/[redacted]");
+}
+
+#[test]
 fn a_failure_of_an_announced_read_is_not_that_of_the_read_which_the_caller_asks_for_later() {
     let transport = Reversed::default();
     let mut client = client(&transport, three());
