@@ -99,6 +99,7 @@ impl Accounts {
         let (old, new) = (service(store), service(Store::default()));
         let clock = Arc::new(SimulatedClock::new(BEGIN));
         let fault = *rng.choice(&TRANSIENT_FAULTS).unwrap();
+        let lanes = rng.choice([1, 2, 4]).unwrap();
         let faults: Faults = format!("{fault},seed={seed}").parse().unwrap();
         let faults = Arc::new(Mutex::new(faults));
         let folder = tempfile::tempdir().unwrap();
@@ -109,14 +110,15 @@ impl Accounts {
             let service = Arc::clone(&services[usize::from(account.name == "new")]);
             let transport = SandboxTransport::new(service, Arc::clone(&transport_clock))
                 .with_faults(Arc::clone(&faults))
-                .with_latency(Duration::from_millis(80));
+                .with_latency(Duration::from_millis(80))
+                .with_lanes(lanes);
             let transport: Box<dyn linkvault::api::http::Transport> = Box::new(transport);
             Ok((transport, ApiKey::new(KEY)))
         };
         let env = Env::new(clock.clone(), Arc::new(NoEvents))
             .with_home(Home::at(folder.path()))
             .with_connector(Box::new(connector));
-        println!("{fault} {counts:?}");
+        println!("{fault} {counts:?} {lanes} at once");
         Self { env, clock, old, new, folder }
     }
 
