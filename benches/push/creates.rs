@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use linkvault::api::client::{Client, SavePacerState};
+use linkvault::api::client::{Client, ExchangePacerState};
 use linkvault::api::http;
-use linkvault::api::pacer::Pacer;
+use linkvault::api::pacer::{Pacer, StoreOutcome};
 use linkvault::api::ureq::{TransportOptions as Wire, UreqTransport};
 use linkvault::apply::{self, ApplyOptions, RunReport};
 use linkvault::change::csv_files::{self, CsvKind, CsvRecords, ExportContext};
@@ -74,7 +74,7 @@ fn apply_csv(url: &str, csv: &[u8], file: &Path) -> RunReport {
     let transport = UreqTransport::new(url, &Wire::default()).unwrap();
     let mut client = Client::new(Box::new(transport), clock.clone(), Pacer::new(0))
         .with_key(http::ApiKey::new(KEY))
-        .with_pacer_saver(file_saver(&file.with_extension("pace")));
+        .with_shared_pacer(file_saver(&file.with_extension("pace")));
     let mut vault = Vault::open_or_create(file).unwrap();
     let (resource, service) = (Resource::Channels, "http://bench");
     let look = crawl::CrawlOptions::new(service).only(&[resource]);
@@ -100,11 +100,13 @@ fn apply_csv(url: &str, csv: &[u8], file: &Path) -> RunReport {
 }
 
 /// Keeps the pacer's state in a file, as the program does at every request.
-fn file_saver(path: &Path) -> SavePacerState {
+fn file_saver(path: &Path) -> ExchangePacerState {
     let mut file = std::fs::File::create(path).unwrap();
-    Box::new(move |state| {
+    Box::new(move |change| {
+        let state = change(None);
         file.rewind().unwrap();
-        file.write_all(&serde_json::to_vec(state).unwrap()).unwrap();
+        file.write_all(&serde_json::to_vec(&state).unwrap()).unwrap();
+        StoreOutcome::Stored
     })
 }
 

@@ -22,6 +22,18 @@ impl ApiKey {
     pub fn reveal(&self) -> &str {
         &self.0
     }
+
+    /// The same text for the same key and service, from which neither can be computed. Keys are long
+    /// and random, so that guessing one is no faster with it than with the service.
+    #[must_use]
+    pub fn fingerprint(&self, service: &str) -> String {
+        let mut hasher = blake3::Hasher::new_derive_key("linkvault, the rate limit of a key");
+        for part in [service, &self.0] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher.finalize().to_hex()[..FINGERPRINT_LENGTH].to_owned()
+    }
 }
 
 impl fmt::Debug for ApiKey {
@@ -29,6 +41,9 @@ impl fmt::Debug for ApiKey {
         f.write_str("Key(…)")
     }
 }
+
+/// Hexadecimal digits of a fingerprint.
+const FINGERPRINT_LENGTH: usize = 16;
 
 /// A request to the service.
 #[derive(Debug, Clone, PartialEq, Eq)]

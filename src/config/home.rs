@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::api::http::ApiKey;
+
 /// The folders of the configuration and of the vaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
@@ -87,6 +89,12 @@ impl Home {
     pub fn writes_file(&self, service: &str, id: i64) -> PathBuf {
         let name = blake3::hash(format!("{service}\n{id}").as_bytes()).to_hex();
         self.data.join("writes").join(&name[..32])
+    }
+
+    /// The file through which all processes that use a key share its rate limit.
+    #[must_use]
+    pub fn pace_file(&self, service: &str, key: &ApiKey) -> PathBuf {
+        self.vaults_folder().join(format!("{}.pace", key.fingerprint(service)))
     }
 
     /// The file with the state of the built-in sandbox.

@@ -1,7 +1,6 @@
 //! A client for an account: the only place that connects clock, transport, key, limits and
 //! progress.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -10,10 +9,11 @@ use std::time::Duration;
 use super::Env;
 use super::built_in_sandbox;
 use super::error_sources::lock_timeout_error;
+use super::pace_file::{PaceFile, reported_limit};
 use super::{NextStep, OpError, OpErrorKind};
 use crate::api::client::{Client, ClientLimits};
 use crate::api::http::{ApiKey, Transport};
-use crate::api::pacer::{Pacer, PacerState, effective_limit};
+use crate::api::pacer::{Pacer, effective_limit};
 use crate::api::parallel::ParallelTransport;
 use crate::api::read_only::ReadOnlyTransport;
 use crate::api::ureq::certificates::TrustedCertificates;
@@ -22,7 +22,7 @@ use crate::change::cost::RESPONSE_TIME;
 use crate::clock::Clock;
 use crate::config::{AccountConfig, AccountLocation, SecretKind, folder_permission_warning};
 use crate::crawl::ServiceLink;
-use crate::files::{beside, make_private, private_file, read_named, read_private, target};
+use crate::files::{beside, make_private, read_named, target};
 use crate::progress::Progress;
 use crate::sandbox::behaviour::RateLimit;
 use crate::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
@@ -113,7 +113,8 @@ impl AccountSession {
         (transport, key, service): AccountTransport,
     ) -> Result<Self, OpError> {
         let reserve = u64::from(bounds.reserve.unwrap_or(account.settings.reserve));
-        let pace = PaceFile(beside(&account.vault, ".pace"));
+        let path = env.home()?.pace_file(&service, &key);
+        let mut pace = PaceFile::new(path, &account.vault, Arc::clone(&env.clock));
         let (now, wall) = (env.clock.monotonic(), env.clock.now());
         let pacer = pace.load().map_or_else(
             || Pacer::new(reserve),
@@ -121,7 +122,6 @@ impl AccountSession {
         );
         let pacer = pacer.capped(account.settings.limit.map(u64::from));
         let limits = limits(account, bounds);
-        let mut keep = pace.saver();
         let client = Client::new(transport, Arc::clone(&env.clock), pacer)
             .with_redactor(env.redactor.clone());
         let client = match account.place {
@@ -131,7 +131,7 @@ impl AccountSession {
         let client = client
             .with_limits(limits)
             .with_progress(progress)
-            .with_pacer_saver(Box::new(move |state| keep(state)));
+            .with_shared_pacer(Box::new(move |change| pace.exchange(change)));
         Ok(Self { client, service, reserve, _lock: None })
     }
 }
@@ -315,57 +315,11 @@ pub fn trusted_certificates(
     trust.map(Some)
 }
 
-/// The file in which a process stores how much of the rate limit is used, so that the next process
-/// does not exceed it.
-struct PaceFile(PathBuf);
-
-impl PaceFile {
-    /// The stored state. A file that cannot be read counts as missing: the client then learns the
-    /// limit from the first response.
-    fn load(&self) -> Option<PacerState> {
-        serde_json::from_slice(&read_private(&self.0, MAX_STATE_LENGTH as u64).ok()?).ok()
-    }
-
-    /// A function that overwrites the file with each new state, in one write, so that a killed
-    /// process leaves a complete one. If the file cannot be written, the rate limit is still
-    /// respected within this process.
-    fn saver(self) -> impl FnMut(&PacerState) + Send {
-        let file = private_file(&self.0).ok();
-        // A shorter text is padded, so that nothing of an older, longer one remains behind it.
-        let known = file.as_ref().and_then(|file| file.metadata().ok());
-        let mut longest = known.map_or(0, |it| usize::try_from(it.len()).unwrap_or(0));
-        move |state| {
-            let Some(file) = &file else { return };
-            let Ok(mut text) = serde_json::to_vec(state) else { return };
-            longest = text.len().max(longest.min(MAX_STATE_LENGTH));
-            text.resize(longest, b' ');
-            let _ = write_at_start(file, &text);
-        }
-    }
-}
-
-/// The maximum length of a state in bytes. A longer file is not from linkvault and is not padded to
-/// its length.
-const MAX_STATE_LENGTH: usize = 64 << 10;
-
-#[cfg(unix)]
-fn write_at_start(file: &File, text: &[u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, text, 0)
-}
-
-#[cfg(not(unix))]
-fn write_at_start(mut file: &File, text: &[u8]) -> io::Result<()> {
-    use io::{Seek as _, Write as _};
-    file.rewind()?;
-    file.write_all(text)
-}
-
 /// The rate limit of `account` in requests per minute: the lower of the one that the service last
 /// sent and the configured one; 0 is no limit.
 #[must_use]
 pub fn known_limit(account: &AccountConfig) -> Option<u64> {
-    let reported = PaceFile(beside(&account.vault, ".pace")).load().and_then(|it| it.limit);
-    effective_limit(reported, account.settings.limit.map(u64::from))
+    effective_limit(reported_limit(&account.vault), account.settings.limit.map(u64::from))
 }
 
 /// The command line of this process, shown by a process that finds the lock held. Without the

@@ -28,6 +28,7 @@ mod migration_report;
 mod next_step;
 pub mod observation;
 pub mod output_files;
+mod pace_file;
 pub mod plan;
 pub mod post_backup;
 pub mod rehearse;

@@ -191,3 +191,100 @@ fn send(signal: &str, child: &Child) {
     let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(sent.unwrap().success());
 }
+
+/// Two accounts with the same key.
+fn two_accounts(service: &LiveService, more: &str) -> TestEnvironment {
+    let account = |name: &str| {
+        let url = service.url();
+        format!("[accounts.{name}]\nurl = \"{url}\"\nkey_env = \"LINKS_KEY\"\n{more}")
+    };
+    TestEnvironment::new()
+        .variable("LINKS_KEY", crate::support::KEY)
+        .config(&(account("main") + &account("second")))
+}
+
+#[test]
+fn two_processes_with_the_same_key_never_exceed_its_rate_limit() {
+    let service = LiveService::start("rate-limit=10,rate-window=1", "latency=20ms");
+    let environment = two_accounts(&service, "reserve = 3\n");
+    let backup = |account| environment.start(&["backup", account, "-q", "--stats", "none"]);
+    for child in ["main", "second"].map(backup) {
+        environment.wait(child).succeeds();
+    }
+    assert_eq!((service.request_count(), service.throttled()), (26, 0));
+}
+
+#[test]
+fn two_processes_with_the_same_key_leave_one_reserve_of_a_window() {
+    for (behaviour, more, sent) in [
+        ("rate-limit=10,rate-window=60", "reserve = 3\n", 7),
+        (
+            "rate-limit=10,rate-window=60,rate-headers=none,retry-after=none",
+            "limit = 10\nreserve = 3\n",
+            7,
+        ),
+        ("rate-limit=zero", "limit = 10\n", 10),
+    ] {
+        let service = LiveService::start(behaviour, "");
+        let environment = two_accounts(&service, more);
+        let bounded = |account| ["backup", account, "--max-duration", "8s"];
+        let both = ["main", "second"].map(|account| environment.start(&bounded(account)));
+        for child in both {
+            environment.wait(child).exits_with(8);
+        }
+        assert_eq!((service.request_count(), service.throttled()), (sent, 0), "{behaviour}");
+        // Also with the next process.
+        environment.run(&bounded("main")).exits_with(8);
+        assert_eq!(service.request_count(), sent);
+    }
+}
+
+#[test]
+fn a_refusal_stops_the_other_process_too() {
+    let service = LiveService::start("rate-limit=1000,rate-window=60", "");
+    let environment = two_accounts(&service, "");
+    environment.run(&["backup", "main", "-q"]).succeeds();
+    service.faults("throttled@/api/account");
+    environment.run(&["backup", "main", "--max-duration", "3s"]).exits_with(8);
+    service.faults("");
+    let before = service.request_count();
+    environment.run(&["backup", "second", "--max-duration", "3s"]).exits_with(8);
+    assert_eq!(service.request_count(), before);
+}
+
+/// The process may be killed or suspended at any time, also while it holds the lock of the file.
+#[cfg(unix)]
+#[test]
+fn a_killed_or_suspended_process_does_not_block_another() {
+    let service = LiveService::start("rate-limit=1000,rate-window=2", "latency=200ms");
+    let environment = two_accounts(&service, "");
+    for (signal, last) in [("-KILL", None), ("-STOP", Some("-CONT"))] {
+        let child = environment.start(&["backup", "second", "-q"]);
+        let before = service.request_count();
+        until("a request", || service.request_count() > before + 2);
+        environment.signal(signal, &child);
+        environment.run(&["backup", "main", "-q", "--max-duration", "30s"]).succeeds();
+        if let Some(last) = last {
+            environment.signal(last, &child);
+        }
+        environment.wait(child);
+    }
+    assert_eq!(service.throttled(), 0);
+    // As if a process was suspended while it had the lock.
+    let shared = std::fs::read_dir(environment.path("vaults")).unwrap();
+    let mut shared = shared.map(|entry| entry.unwrap().path()).filter(|path| {
+        path.extension().is_some_and(|it| it == "pace") && !path.to_string_lossy().contains(".db")
+    });
+    let shared = shared.next().unwrap();
+    assert!(!std::fs::read_to_string(&shared).unwrap().contains(crate::support::KEY));
+    let file = std::fs::File::open(&shared).unwrap();
+    file.lock().unwrap();
+    environment.run(&["backup", "main", "-q", "--max-duration", "30s"]).succeeds();
+    assert_eq!(service.throttled(), 0);
+    // A file that cannot be used limits only what is shared.
+    drop(file);
+    std::fs::remove_file(&shared).unwrap();
+    std::fs::create_dir(&shared).unwrap();
+    environment.run(&["backup", "main", "-q", "--max-duration", "30s"]).succeeds();
+    assert_eq!(service.throttled(), 0);
+}

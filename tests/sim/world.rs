@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use linkvault::api::client::{Client, ClientLimits};
+use linkvault::api::client::{Client, ClientLimits, ExchangePacerState};
 use linkvault::api::http::{ApiKey, Transport};
-use linkvault::api::pacer::{Pacer, PacerState};
+use linkvault::api::pacer::{Pacer, PacerState, StoreOutcome};
 use linkvault::api::read_only::ReadOnlyTransport;
 use linkvault::api::redact::Redactor;
 use linkvault::apply::{self, ApplyError, RunReport};
@@ -374,8 +374,18 @@ impl World {
             .with_seed(seed)
             .with_limits(ClientLimits { max_in_flight: self.in_flight, ..self.limits })
             .with_progress(self.events.clone())
-            .with_pacer_saver(Box::new(move |state| *kept.lock().unwrap() = Some(state.clone())))
+            .with_shared_pacer(shared_pacer(kept))
     }
+}
+
+/// The state that all processes share.
+fn shared_pacer(kept: Arc<Mutex<Option<PacerState>>>) -> ExchangePacerState {
+    Box::new(move |change| {
+        let mut kept = kept.lock().unwrap();
+        let state = change(kept.take());
+        *kept = Some(state);
+        StoreOutcome::Stored
+    })
 }
 
 /// An open vault that stays open for the next process.

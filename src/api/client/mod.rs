@@ -6,21 +6,24 @@ mod limits;
 mod overlap;
 mod read_ahead;
 mod request_trace;
+mod shared_pacer;
 mod width;
 
 pub use limits::{ClientLimits, GetOptions, RetryPolicy};
 pub use request_trace::WIRE;
+pub use shared_pacer::ExchangePacerState;
 
 use super::envelope::{self, classify, classify_write};
 use super::error::{ApiError, ApiErrorKind};
 use super::http::{ApiKey, Method, Request, Response, Transport, TransportError};
-use super::pacer::{Pacer, PacerState, SentRequest};
+use super::pacer::{Pacer, SentRequest};
 use super::redact::{RedactingTransport, Redactor};
 use crate::api::rate_limit_headers::RateLimitHeaders;
 use crate::api::refusal;
 use crate::clock::{Clock, ClockReading, SleepOutcome};
 use crate::progress::{Event, NoProgress, Progress};
 use read_ahead::ReadAhead;
+use shared_pacer::SharedPacer;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,8 +33,12 @@ const MAX_SHOWN: usize = 1024;
 /// Longer than any wait for the next window of the rate limit.
 pub const LONG_PAUSE: Duration = Duration::from_secs(70);
 
-/// Saves the pacer's state for the next process.
-pub type SavePacerState = Box<dyn FnMut(&PacerState) + Send>;
+/// After its conditions were checked, a write waits no longer than this for the requests of other
+/// clients.
+const MAX_WRITE_DELAY: Duration = Duration::from_secs(1);
+
+/// Waits of at most this are not shown.
+const UNSHOWN_WAIT: Duration = Duration::from_millis(100);
 
 /// Counters of the requests so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,12 +55,11 @@ pub struct RequestCounters {
 pub struct Client {
     transport: RedactingTransport<Box<dyn Transport>>,
     clock: Arc<dyn Clock>,
-    pacer: Pacer,
+    pacer: SharedPacer,
     key: Option<ApiKey>,
     retry: RetryPolicy,
     limits: ClientLimits,
     jitter: fastrand::Rng,
-    keep: Option<SavePacerState>,
     progress: Arc<dyn Progress + Send + Sync>,
     counters: RequestCounters,
     started: Duration,
@@ -73,13 +79,12 @@ impl Client {
         let started = clock.monotonic();
         Self {
             transport: RedactingTransport { inner: transport, redactor: Redactor::default() },
+            pacer: SharedPacer::new(pacer, Arc::clone(&clock)),
             clock,
-            pacer,
             key: None,
             retry: RetryPolicy::default(),
             limits: ClientLimits::default(),
             jitter: fastrand::Rng::new(),
-            keep: None,
             progress: Arc::new(NoProgress),
             counters: RequestCounters::default(),
             started,
@@ -137,10 +142,11 @@ impl Client {
         Self { jitter: fastrand::Rng::with_seed(seed), ..self }
     }
 
-    /// Calls `keep` with the pacer's state before each request and after each response.
+    /// Shares the pacer's state with other clients: calls `exchange` before each request and after
+    /// each response.
     #[must_use]
-    pub fn with_pacer_saver(self, keep: SavePacerState) -> Self {
-        Self { keep: Some(keep), ..self }
+    pub fn with_shared_pacer(self, exchange: ExchangePacerState) -> Self {
+        Self { pacer: self.pacer.shared(exchange), ..self }
     }
 
     /// Reports waits and retries to `progress`.
@@ -164,20 +170,21 @@ impl Client {
     /// Estimated time of `requests` further requests at the present rate limit and reserve.
     #[must_use]
     pub fn estimate(&self, requests: u64) -> Duration {
-        self.pacer.estimate(self.clock.monotonic(), requests)
+        self.pacer.state().estimate(self.clock.monotonic(), requests)
     }
 
-    /// The service's rate limit per minute; zero means none, `None` that it is not known yet.
+    /// The rate limit per minute, by the service and the configuration; zero means none, `None` that
+    /// it is not known.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
-        self.pacer.limit()
+        self.pacer.state().limit()
     }
 
     /// How much later a long series of requests ends if one of them is repeated. `None` if requests
     /// are scarce or the limit is not known.
     #[must_use]
     pub fn cost_of_repeat(&self) -> Option<Duration> {
-        self.pacer.cost_of_repeat(self.clock.monotonic())
+        self.pacer.state().cost_of_repeat(self.clock.monotonic())
     }
 
     /// Time since the last request was sent.
@@ -290,7 +297,7 @@ impl Client {
     ) -> Result<Response, ApiError> {
         let request = Request { method, path: path.to_owned(), key: self.key.clone(), body };
         self.receive_all();
-        let outcome = self.pace().and_then(|()| self.attempt(&request));
+        let outcome = self.pace().and_then(|()| self.attempt_write(&request));
         outcome.map_err(|kind| ApiError::new(kind, method, path))
     }
 
@@ -326,7 +333,7 @@ impl Client {
     fn pace(&mut self) -> Result<(), ApiErrorKind> {
         self.require_requests_left()?;
         loop {
-            let wait = self.pacer.wait(self.clock.monotonic());
+            let wait = self.pacer.wait();
             if wait > self.retry.longest_wait {
                 let text = format!("the service asks to wait {} s", wait.as_secs());
                 return Err(ApiErrorKind::Throttled(text));
@@ -370,8 +377,10 @@ impl Client {
         if time.is_zero() {
             return Ok(());
         }
-        tracing::debug!("waiting {:.1} s for {why}", time.as_secs_f64());
-        self.progress.event(&Event::Waiting { time, why });
+        if time > UNSHOWN_WAIT {
+            tracing::debug!("waiting {:.1} s for {why}", time.as_secs_f64());
+            self.progress.event(&Event::Waiting { time, why });
+        }
         let before = self.clock.monotonic();
         let slept = self.clock.sleep(time);
         self.counters.waited += self.clock.monotonic().saturating_sub(before);
@@ -401,25 +410,51 @@ impl Client {
         Ok(())
     }
 
-    /// Sends one request and reports the result to the pacer.
+    /// Sends one request, as soon as other clients leave it a turn.
     fn attempt(&mut self, request: &Request) -> Result<Response, ApiErrorKind> {
-        let sent = self.before_send(request);
+        loop {
+            match self.before_send(request) {
+                Ok(sent) => return self.send(request, sent),
+                Err(_) => self.pace()?,
+            }
+        }
+    }
+
+    /// As [`Self::attempt`], but refuses a long wait, after which the conditions of a write must be
+    /// checked again.
+    fn attempt_write(&mut self, request: &Request) -> Result<Response, ApiErrorKind> {
+        let began = self.clock.monotonic();
+        loop {
+            match self.before_send(request) {
+                Ok(sent) => return self.send(request, sent),
+                Err(wait) => {
+                    let delay = self.clock.monotonic().saturating_sub(began).saturating_add(wait);
+                    if delay > MAX_WRITE_DELAY {
+                        let text = "another process sent a request instead".to_owned();
+                        return Err(ApiErrorKind::Throttled(text));
+                    }
+                    self.sleep(wait, "the limit")?;
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, request: &Request, sent: SentRequest) -> Result<Response, ApiErrorKind> {
         let start = self.clock.monotonic();
         let outcome = self.transport.send(request);
         let time = self.clock.monotonic().saturating_sub(start);
         self.after_send(request, sent, time, outcome)
     }
 
-    /// Counts a request that will be sent now.
-    fn before_send(&mut self, request: &Request) -> SentRequest {
+    /// Counts a request that will be sent now. The wait as an error, if it may not be sent now,
+    /// because other clients have sent requests.
+    fn before_send(&mut self, request: &Request) -> Result<SentRequest, Duration> {
+        let sent = self.pacer.try_send()?;
         self.counters.requests += 1;
-        let start = self.clock.monotonic();
         self.pauses += u64::from(self.time_since_send().is_some_and(|idle| idle > LONG_PAUSE));
         self.last_sent = Some(ClockReading::now(&*self.clock));
-        let sent = self.pacer.sent(start);
-        self.save();
         request_trace::request(request, &self.transport.redactor);
-        sent
+        Ok(sent)
     }
 
     /// Reports the result of a request, which came after `time`.
@@ -433,7 +468,7 @@ impl Client {
         let now = self.clock.monotonic();
         request_trace::outcome(request, &outcome, time);
         self.failures += u64::from(outcome.is_err());
-        let outcome = match outcome {
+        match outcome {
             Ok(response) => {
                 let mut signals = RateLimitHeaders::read(&response);
                 let classify =
@@ -444,7 +479,7 @@ impl Client {
                 };
                 signals.throttled |= matches!(outcome, Err(ApiErrorKind::Throttled(_)));
                 self.counters.throttled += u64::from(signals.throttled);
-                self.pacer.answered(sent, now, self.clock.now(), &signals);
+                self.pacer.answered(sent, now, &signals);
                 outcome
             }
             Err(TransportError::NotSent(why)) => {
@@ -465,14 +500,6 @@ impl Client {
                 self.pacer.lost(sent, now);
                 Err(ApiErrorKind::TooLarge(bytes))
             }
-        };
-        self.save();
-        outcome
-    }
-
-    fn save(&mut self) {
-        if let Some(keep) = &mut self.keep {
-            keep(&self.pacer.save(self.clock.monotonic(), self.clock.now()));
         }
     }
 }

@@ -126,16 +126,16 @@ impl Client {
 
     fn may_overlap(&self) -> bool {
         self.ahead.in_flight.len() < self.ahead.width.get()
-            && self.pacer.may_overlap(self.clock.monotonic())
+            && self.pacer.state().may_overlap(self.clock.monotonic())
     }
 
     pub(super) fn read_request(&self, path: &str) -> Request {
         Request { key: self.key.clone(), ..Request::get(path) }
     }
 
-    /// Begins a read. Returns `false` if the transport cannot.
+    /// Begins a read. Returns `false` if other clients have spent its turn, or the transport cannot.
     fn begin(&mut self, request: &Request) -> bool {
-        let sent = self.before_send(request);
+        let Ok(sent) = self.before_send(request) else { return false };
         let id = self.ahead.next_id();
         if !self.transport.inner.begin_read(id, request) {
             self.counters.requests -= 1;

@@ -1,6 +1,7 @@
 //! Tests of the client with a simulated clock and scripted responses.
 
 use super::*;
+use crate::api::pacer::StoreOutcome;
 use crate::clock::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -253,15 +254,19 @@ fn an_interrupt_ends_the_wait_and_nothing_more_is_sent() {
 }
 
 #[test]
-fn the_pacer_state_is_saved_before_each_request_and_after_its_response() {
+fn the_pacer_state_is_stored_before_each_request_and_after_its_response() {
     let (script, clock) = (Script::default(), Arc::default());
     let states = Arc::new(Mutex::new(Vec::new()));
-    let saved = states.clone();
-    let mut client = client(&script, &clock)
-        .with_pacer_saver(Box::new(move |state| saved.lock().unwrap().push(state.clone())));
+    let stored = states.clone();
+    let mut client = client(&script, &clock).with_shared_pacer(Box::new(move |change| {
+        let mut states = stored.lock().unwrap();
+        let state = change(states.last().cloned());
+        states.push(state);
+        StoreOutcome::Stored
+    }));
     client.get("/api/qr").unwrap();
-    let flights: Vec<_> = states.lock().unwrap().iter().map(|state| state.in_flight).collect();
-    assert_eq!(flights, [true, false]);
+    let flights: Vec<_> = states.lock().unwrap().iter().map(|it| it.in_flight.len()).collect();
+    assert_eq!(flights, [1, 0]);
 }
 
 #[test]

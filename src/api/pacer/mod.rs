@@ -19,20 +19,35 @@
 //! Why a service that only this client uses never refuses:
 //!
 //! * A response to a request that was alone in flight tells `Remaining` exactly. Of one that was
-//!   not, the other requests in flight are subtracted, and the result only ever lowers what is
-//!   known. A request without a response counts as spent.
-//! * Requests overlap only before the window's end. After it, the first request is alone again.
+//!   not, the other requests in flight are subtracted, and within a window the result only ever
+//!   lowers what is known. A request without a response counts as spent.
+//! * Requests overlap only before the window's end. After it, the first request is alone again,
+//!   and responses to requests of the window before tell nothing about the new one.
 //! * `until` is an upper bound of the window's end. Times from the service are assumed to be
 //!   truncated to the second, and its clock to be as slow as its `Date` headers allow.
 //! * A reset that is implausible, or relative to an unknown clock, is replaced by our own bound:
 //!   `limit - remaining` of our requests are in the window, so it began at the first of them
 //!   at the latest.
+//! * Our own pace, of any number of requests in any 60 s, counts requests in flight as if they
+//!   arrived now.
+//!
+//! Clients that share a key share this state ([`PacerState`]): each reads it, decides, and stores
+//! it with its request in flight before the next client reads it. So several clients are as one
+//! client with overlapping requests. What is more:
+//!
+//! * A client waits up to 5 s for requests of others where requests do not overlap. Those of a
+//!   process that ended without a response count as spent.
+//! * A client that has to wait queues. One that came later lets it go first, for up to a second
+//!   after it could be ready, so that none waits forever.
+//! * A client that cannot reach the state keeps to a quarter of the limit.
 
 mod request_log;
+mod state;
 
 use crate::api::rate_limit_headers::{RateLimitHeaders, ResetTime};
 use crate::clock::Timestamp;
 use request_log::{MARGIN, Ms, RequestLog, WINDOW};
+pub use state::{PacerState, StoreOutcome};
 use std::time::Duration;
 
 /// Requests per window if the service does not tell the limit.
@@ -44,8 +59,14 @@ const SECOND: Ms = 1_000;
 const ROUNDING: Ms = 3 * SECOND + MARGIN;
 /// Maximum wait; a longer `Retry-After` is reduced to it.
 const MAX_WAIT: Ms = 366 * 24 * 3_600_000;
-/// Maximum wait that the next process still respects.
-const MAX_RESTORED_WAIT: Ms = 3_600_000;
+/// How long a request of another client delays others where requests do not overlap.
+const PATIENCE: Ms = 5_000;
+/// How long a client that queues goes before later ones, from when it could be ready.
+const PRECEDENCE: Ms = 1_000;
+/// The time until the shared state is read again, while others have requests in flight.
+const POLL: Ms = 20;
+/// A client that cannot reach the shared state keeps to this part of the limit.
+const CUT_OFF_PART: u64 = 4;
 
 /// The window by the last response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,11 +83,21 @@ pub struct SentRequest(u64);
 /// A request without a response yet.
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
+    client: u64,
     request: SentRequest,
     sent: Ms,
     known_before: Option<Known>,
     /// No other request was in flight at any time since it was sent.
     alone: bool,
+}
+
+/// A client that has to wait.
+#[derive(Debug, Clone, Copy)]
+struct Queued {
+    client: u64,
+    since: Ms,
+    /// When it could be ready, if no requests of others were in flight.
+    ready: Ms,
 }
 
 /// A lower bound of (service clock - monotonic clock), and when it was determined.
@@ -86,48 +117,29 @@ impl Offset {
 /// Decides when requests may be sent.
 #[derive(Debug, Clone)]
 pub struct Pacer {
+    /// Identifies this client among those that share the state.
+    client: u64,
     reserve: u64,
     /// The user's limit for any window, whatever the service tells.
     cap: Option<u64>,
     limit: Option<u64>,
     known: Option<Known>,
+    /// When the first request after the end of a known window was sent.
+    turned: Ms,
     not_before: Ms,
     log: RequestLog,
+    /// Requests of this client since its state was last stored.
+    unstored: RequestLog,
     offset: Option<Offset>,
     in_flight: Vec<InFlight>,
+    queue: Vec<Queued>,
+    /// The shared state cannot be reached.
+    is_cut_off: bool,
     last_request: u64,
     /// A request was refused although the headers allowed it, so they are not sufficient.
     distrusts_headers: bool,
     /// The service writes `Remaining` before it counts the request.
     counts_late: bool,
-}
-
-/// The pacer's state for the next process. Times are milliseconds since 1970 by the wall clock.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(default)]
-pub struct PacerState {
-    /// When the state was saved.
-    pub saved: i64,
-    /// The service's rate limit per minute; zero means none.
-    pub limit: Option<u64>,
-    /// Requests left in the window.
-    pub remaining: Option<u64>,
-    /// Upper bound of the window's end.
-    pub until: i64,
-    /// No request before this time, by `Retry-After` or a refusal.
-    pub not_before: Option<i64>,
-    /// Time and number of the latest requests, oldest first.
-    pub requests: Vec<(i64, u64)>,
-    /// Whether the last of `requests` had no response yet.
-    pub in_flight: bool,
-    /// The number of requests without a response, if there are several.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub overlapping: u64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 impl Pacer {
@@ -136,14 +148,19 @@ impl Pacer {
     #[must_use]
     pub fn new(reserve: u64) -> Self {
         Self {
+            client: 0,
             reserve,
             cap: None,
             limit: None,
             known: None,
+            turned: Ms::MIN,
             not_before: Ms::MIN,
             log: RequestLog::default(),
+            unstored: RequestLog::default(),
             offset: None,
             in_flight: Vec::new(),
+            queue: Vec::new(),
+            is_cut_off: false,
             last_request: 0,
             distrusts_headers: false,
             counts_late: false,
@@ -156,11 +173,55 @@ impl Pacer {
         Self { cap, ..self }
     }
 
-    /// The time that the next request has to wait; zero if it may be sent now.
+    /// Identifies this client among those that share the state.
+    #[must_use]
+    pub fn of_client(self, client: u64) -> Self {
+        Self { client, ..self }
+    }
+
+    /// The time that the next request has to wait, if this client has none in flight; zero if it
+    /// may be sent now. In between, requests of others may end or begin.
     #[must_use]
     pub fn wait(&self, now: Duration) -> Duration {
         let now = ms(now);
-        Duration::from_millis(u64::try_from(self.ready_at(now).saturating_sub(now)).unwrap_or(0))
+        let ready = self.ready_at(now);
+        // A response to a request of others may tell more than our own pace.
+        let polls = match self.waits_for_others(now) {
+            true => ready <= now || self.known.is_none(),
+            false => ready <= now && self.is_behind(now),
+        };
+        let at = if polls { now.saturating_add(POLL) } else { ready };
+        millis(at.saturating_sub(now))
+    }
+
+    /// As [`Pacer::wait`]. If there is a wait, this client queues.
+    pub fn queue(&mut self, now: Duration) -> Duration {
+        self.expire(ms(now));
+        let wait = self.wait(now);
+        if wait > Duration::ZERO {
+            let ready = self.ready_at(ms(now));
+            match self.queue.iter_mut().find(|it| it.client == self.client) {
+                Some(queued) => queued.ready = ready,
+                None => {
+                    self.queue.push(Queued { client: self.client, since: ms(now), ready });
+                }
+            }
+        }
+        wait
+    }
+
+    /// Sends a request now, if that is allowed; else returns the wait and queues. While this client
+    /// has others in flight, the wait is not known.
+    ///
+    /// # Errors
+    /// The wait.
+    pub fn try_send(&mut self, now: Duration) -> Result<SentRequest, Duration> {
+        if self.in_flight.iter().any(|flight| flight.client == self.client) {
+            if self.may_overlap(now) { Ok(self.sent(now)) } else { Err(Duration::ZERO) }
+        } else {
+            let wait = self.queue(now);
+            if wait.is_zero() { Ok(self.sent(now)) } else { Err(wait) }
+        }
     }
 
     /// The rate limit per minute, by the service and the cap; zero means none, `None` that it is not
@@ -170,20 +231,56 @@ impl Pacer {
         effective_limit(self.limit, self.cap)
     }
 
+    /// Whether neither the service nor the user limits the rate at present, so that the state need
+    /// not be shared.
+    #[must_use]
+    pub fn is_unlimited(&self, now: Duration) -> bool {
+        self.limit() == Some(0) && self.not_before <= ms(now)
+    }
+
     /// Whether a request may be sent now although others are in flight: only if a request remains
     /// above the reserve whatever their responses tell. That is too low by up to the number of the
     /// others, and the last requests of a window are sent one at a time to learn the exact number.
     #[must_use]
     pub fn may_overlap(&self, now: Duration) -> bool {
         let now = ms(now);
-        let margin = self.in_flight.len() as u64 + 1;
-        let has_room = |known: Known| {
-            now < known.until && known.remaining > self.reserve.saturating_add(margin)
-        };
         now >= self.not_before
             && !self.distrusts_headers
-            && (self.limit == Some(0) || self.known.is_some_and(has_room))
+            && !self.is_cut_off
+            && (self.limit == Some(0) || self.known.is_some_and(|known| self.has_room(known, now)))
             && self.ready_by_cap(now) <= now
+            && !self.is_behind(now)
+    }
+
+    fn has_room(&self, known: Known, now: Ms) -> bool {
+        let margin = self.in_flight.len() as u64 + 1;
+        now < known.until && known.remaining > self.reserve.saturating_add(margin)
+    }
+
+    /// Whether requests of other clients have to end first.
+    fn waits_for_others(&self, now: Ms) -> bool {
+        let delays = |flight: &InFlight| {
+            flight.client != self.client && flight.sent.saturating_add(PATIENCE) > now
+        };
+        self.limit != Some(0)
+            && self.in_flight.iter().any(delays)
+            && match self.known {
+                Some(known) => !self.has_room(known, now),
+                // The response to the first request of a window, or of all, tells more.
+                None => self.turned > Ms::MIN || self.log.is_empty(),
+            }
+    }
+
+    /// Whether a client that could be ready queued before this one.
+    fn is_behind(&self, now: Ms) -> bool {
+        let own = self.queue.iter().find(|it| it.client == self.client);
+        let own = own.map_or((now, self.client), |it| (it.since, it.client));
+        let is_before = |it: &Queued| {
+            it.client != self.client
+                && (it.since, it.client) < own
+                && (it.ready..it.ready.saturating_add(PRECEDENCE)).contains(&now)
+        };
+        self.limit() != Some(0) && self.queue.iter().any(is_before)
     }
 
     /// How much later the last of many requests is sent if one of them is repeated. `None` if the
@@ -192,7 +289,7 @@ impl Pacer {
     pub fn cost_of_repeat(&self, now: Duration) -> Option<Duration> {
         /// Fewer than this part of a window are few.
         const FEW: u64 = 10;
-        match (self.limit?, self.known) {
+        match (self.limit()?, self.known) {
             (0, _) => Some(Duration::ZERO),
             (_, Some(known)) if self.ready_at(ms(now)) <= ms(now) && !self.distrusts_headers => {
                 let left = known.remaining.saturating_sub(self.reserve);
@@ -211,14 +308,19 @@ impl Pacer {
         let request = SentRequest(self.last_request);
         self.in_flight.iter_mut().for_each(|other| other.alone = false);
         let alone = self.in_flight.is_empty();
-        let flight = InFlight { request, sent: now, known_before: self.known, alone };
-        self.in_flight.push(flight);
+        let (client, known_before) = (self.client, self.known);
+        self.in_flight.push(InFlight { client, request, sent: now, known_before, alone });
+        self.queue.retain(|it| it.client != client);
         self.known = match self.known {
             Some(known) if known.remaining > self.reserve || now < known.until => {
                 Some(Known { remaining: known.remaining.saturating_sub(1), ..known })
             }
             // The window has ended, and the response to this request will tell about the next.
-            _ => None,
+            Some(_) => {
+                self.turned = now;
+                None
+            }
+            None => None,
         };
         request
     }
@@ -234,12 +336,18 @@ impl Pacer {
     /// Records that there is no response. The request may have arrived and remains spent.
     pub fn lost(&mut self, request: SentRequest, now: Duration) {
         if self.take(request).is_some() {
-            self.log.push(ms(now));
+            self.log_request(ms(now));
         }
     }
 
+    fn log_request(&mut self, now: Ms) {
+        self.log.push(now);
+        self.unstored.push(now);
+    }
+
     fn take(&mut self, request: SentRequest) -> Option<InFlight> {
-        let at = self.in_flight.iter().position(|flight| flight.request == request)?;
+        let is_it = |it: &InFlight| (it.client, it.request) == (self.client, request);
+        let at = self.in_flight.iter().position(is_it)?;
         Some(self.in_flight.remove(at))
     }
 
@@ -255,19 +363,19 @@ impl Pacer {
         let now = ms(now);
         let flight = self.take(request);
         let (sent, alone) = flight.map_or((now, true), |flight| (flight.sent, flight.alone));
-        self.log.push(now);
+        self.log_request(now);
         self.limit = signals.limit.or(self.limit);
         self.learn_clock(sent, now, signals.date);
-        if let Some(remaining) = signals.remaining {
-            let learned = self.learn_window(now, remaining, signals);
-            self.known = match self.known {
-                Some(known) if !alone => {
-                    let others = self.in_flight.len() as u64;
-                    let remaining = known.remaining.min(learned.remaining.saturating_sub(others));
-                    Some(Known { remaining, ..known })
+        if let Some(remaining) = signals.remaining.filter(|_| sent >= self.turned) {
+            let others = self.in_flight.len() as u64;
+            let learned = self.learn_window(now, remaining, alone, signals);
+            let left = learned.remaining.saturating_sub(others);
+            self.known = Some(match self.known {
+                Some(known) if !alone && sent < known.until => {
+                    Known { remaining: known.remaining.min(left), ..known }
                 }
-                _ => Some(learned),
-            };
+                _ => Known { remaining: left, ..learned },
+            });
         }
         if let Some(bound) = signals.retry_after.and_then(|at| self.retry_bound(at, now, wall)) {
             self.not_before = bound;
@@ -309,60 +417,6 @@ impl Pacer {
         millis(window_end.saturating_add(full.saturating_mul(WINDOW)))
     }
 
-    /// The state for the next process. Must be saved before each request and after its response.
-    #[must_use]
-    pub fn save(&self, now: Duration, wall: Timestamp) -> PacerState {
-        let to_wall = |at: Ms| at.saturating_sub(ms(now)).saturating_add(wall.0);
-        let in_flight = self.in_flight.iter().map(|flight| (to_wall(flight.sent), 1));
-        let answered = self.log.entries().map(|(at, count)| (to_wall(at), count));
-        PacerState {
-            saved: wall.0,
-            limit: self.limit,
-            remaining: self.known.map(|known| known.remaining),
-            until: self.known.map_or(0, |known| to_wall(known.until)),
-            not_before: (self.not_before > ms(now)).then(|| to_wall(self.not_before)),
-            requests: answered.chain(in_flight).collect(),
-            in_flight: !self.in_flight.is_empty(),
-            overlapping: match self.in_flight.len() as u64 {
-                0 | 1 => 0,
-                several => several,
-            },
-        }
-    }
-
-    /// Continues from the state of an earlier process. A state from the future, because the wall
-    /// clock was set back, is treated as saved just now.
-    #[must_use]
-    pub fn restore(reserve: u64, state: &PacerState, now: Duration, wall: Timestamp) -> Self {
-        /// Time after saving in which a request in flight may still arrive.
-        const IN_FLIGHT: Ms = 2_000;
-        let ahead = state.saved.saturating_sub(wall.0).max(0);
-        let to_mono =
-            |at: i64| at.saturating_sub(ahead).saturating_sub(wall.0).saturating_add(ms(now));
-        // Nothing was sent after saving, nor after now.
-        let past = |at: i64| to_mono(at.min(state.saved)).min(ms(now));
-        let mut requests: Vec<_> =
-            state.requests.iter().map(|&(at, count)| (past(at), count)).collect();
-        let in_flight = usize::from(state.in_flight)
-            .max(usize::try_from(state.overlapping).unwrap_or(usize::MAX));
-        for (at, _) in requests.iter_mut().rev().take(in_flight) {
-            *at = at.saturating_add(IN_FLIGHT).min(ms(now));
-        }
-        let latest = |bound: Ms| ms(now).saturating_add(bound);
-        let until = to_mono(state.until);
-        let known = state
-            .remaining
-            .filter(|_| until <= latest(2 * WINDOW + 2 * SECOND))
-            .map(|remaining| Known { remaining, until });
-        // After a very long `Retry-After`, the next process asks again: one wrong response must not
-        // block an account permanently.
-        let bound = if ahead > 0 { 2 * WINDOW } else { MAX_RESTORED_WAIT };
-        let not_before = state.not_before.map(to_mono).filter(|at| *at <= latest(bound));
-        let not_before = not_before.unwrap_or(Ms::MIN);
-        let log = RequestLog::from_entries(requests);
-        Self { limit: state.limit, known, not_before, log, ..Self::new(reserve) }
-    }
-
     fn ready_at(&self, now: Ms) -> Ms {
         let earliest = now.max(self.not_before).max(self.ready_by_cap(now));
         if self.limit == Some(0) {
@@ -373,8 +427,11 @@ impl Pacer {
             Some(known) => known.until,
             None => self.ready_without_headers(now),
         };
-        let by_own_pace =
-            if self.distrusts_headers { self.ready_without_headers(now) } else { now };
+        let by_own_pace = if self.distrusts_headers || self.is_cut_off {
+            self.ready_without_headers(now)
+        } else {
+            now
+        };
         earliest.max(by_headers).max(by_own_pace)
     }
 
@@ -392,10 +449,11 @@ impl Pacer {
 
     /// Number of requests of a window that this client may send; at least one, to make progress.
     fn share(&self) -> u64 {
-        match self.limit() {
-            Some(0) => u64::MAX,
-            limit => limit.unwrap_or(DEFAULT_LIMIT).saturating_sub(self.reserve).max(1),
-        }
+        let share = match self.limit() {
+            Some(0) => return u64::MAX,
+            limit => limit.unwrap_or(DEFAULT_LIMIT).saturating_sub(self.reserve),
+        };
+        if self.is_cut_off { share / CUT_OFF_PART } else { share }.max(1)
     }
 
     /// Improves the bound on the service's clock. `Date` is truncated, and was written between
@@ -414,7 +472,13 @@ impl Pacer {
         }
     }
 
-    fn learn_window(&mut self, now: Ms, remaining: u64, signals: &RateLimitHeaders) -> Known {
+    fn learn_window(
+        &mut self,
+        now: Ms,
+        remaining: u64,
+        alone: bool,
+        signals: &RateLimitHeaders,
+    ) -> Known {
         if self.limit.is_some_and(|limit| limit > 0 && remaining >= limit) {
             // The full limit remains although a request was just spent.
             self.counts_late = true;
@@ -424,7 +488,8 @@ impl Pacer {
         let remaining = remaining.saturating_sub(u64::from(self.counts_late));
         let limit = self.limit.or(self.cap).unwrap_or(DEFAULT_LIMIT);
         let used = limit.saturating_sub(remaining).max(1);
-        let our_end = self.log.window_end(used, now);
+        // The log lacks requests in flight.
+        let our_end = if alone { self.log.window_end(used, now) } else { now + WINDOW + MARGIN };
         let until = match self.trusted_reset(now, signals) {
             None => our_end.max(now + SECOND),
             // Both mean the same end, and ours is not rounded.
@@ -499,4 +564,4 @@ fn millis(time: Ms) -> Duration {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -26,12 +26,19 @@ pub(super) struct RequestLog {
 impl RequestLog {
     pub fn from_entries(entries: impl IntoIterator<Item = (Ms, u64)>) -> Self {
         let mut log = Self::default();
-        for (at, count) in entries {
-            let at = log.entries.back().map_or(at, |&(last, _)| at.max(last));
-            log.entries.push_back((at, count));
-            log.merge_closest();
-        }
+        entries.into_iter().for_each(|(at, count)| log.add(at, count));
         log
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Adds `count` requests that arrived by `at`, also before others.
+    pub fn add(&mut self, at: Ms, count: u64) {
+        let later = self.entries.iter().rev().take_while(|&&(other, _)| other > at).count();
+        self.entries.insert(self.entries.len() - later, (at, count));
+        self.merge_closest();
     }
 
     pub fn entries(&self) -> impl Iterator<Item = (Ms, u64)> + '_ {
@@ -44,8 +51,7 @@ impl RequestLog {
         while self.entries.front().is_some_and(|&(at, _)| after_window(at) <= now) {
             self.entries.pop_front();
         }
-        self.entries.push_back((now, 1));
-        self.merge_closest();
+        self.add(now, 1);
     }
 
     /// The time at which the window that ends then has fewer than `allowed` requests; `None` if

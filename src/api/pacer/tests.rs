@@ -1,6 +1,6 @@
 //! Tests of the pacer with models of services, on true time.
 
-mod model;
+pub(crate) mod model;
 
 use super::*;
 use crate::api::http::Response;
@@ -25,7 +25,7 @@ struct Trip {
 fn drive(service: &mut Service, mut pacer: Pacer, trips: &[Trip]) -> i64 {
     let mut t = 1_000;
     for trip in trips {
-        while pacer.wait(mono(t)) > Duration::ZERO {
+        while pacer.queue(mono(t)) > Duration::ZERO {
             t += i64::try_from(pacer.wait(mono(t)).as_millis()).expect("short");
         }
         let sent = pacer.sent(mono(t));
@@ -92,7 +92,7 @@ fn drive_overlapping(service: &mut Service, mut pacer: Pacer, trips: &[Trip], wi
             t = t.max(flights.iter().map(|flight| flight.answers).min().expect("not empty"));
             let_pass(service, &mut pacer, &mut flights, t);
         }
-        while flights.is_empty() && pacer.wait(mono(t)) > Duration::ZERO {
+        while flights.is_empty() && pacer.queue(mono(t)) > Duration::ZERO {
             t += i64::try_from(pacer.wait(mono(t)).as_millis()).expect("short");
         }
         let sent = pacer.sent(mono(t));
@@ -216,11 +216,23 @@ proptest! {
     fn no_saved_state_makes_the_pacer_panic_or_wait_forever(
         saved in any::<i64>(), limit in any::<Option<u64>>(), remaining in any::<Option<u64>>(),
         until in any::<i64>(), not_before in any::<Option<i64>>(),
-        requests in prop::collection::vec(any::<(i64, u64)>(), 0..100), in_flight in any::<bool>(),
-        wall in any::<i64>(),
+        requests in prop::collection::vec(any::<(i64, u64)>(), 0..100), turned in any::<Option<i64>>(),
+        in_flight in prop::collection::vec(any::<(u64, u64, i64, bool)>(), 0..9),
+        queue in prop::collection::vec(any::<(u64, i64, i64)>(), 0..9), wall in any::<i64>(),
     ) {
-        let state = PacerState { saved, limit, remaining, until, not_before, requests, in_flight, overlapping: 3 };
-        let mut pacer = Pacer::restore(3, &state, Duration::from_secs(9), Timestamp(wall));
+        let state = serde_json::json!({
+            "saved": saved, "limit": limit, "remaining": remaining, "until": until,
+            "not_before": not_before, "requests": requests, "turned": turned,
+            "in_flight": in_flight.iter().map(|&(client, request, sent, alone)| serde_json::json!({
+                "client": client, "request": request, "sent": sent, "alone": alone,
+            })).collect::<Vec<_>>(),
+            "queue": queue.iter().map(|&(client, since, ready)| serde_json::json!({
+                "client": client, "since": since, "ready": ready,
+            })).collect::<Vec<_>>(),
+        });
+        let state: PacerState = serde_json::from_value(state).expect("a state");
+        let mut pacer = Pacer::new(3).of_client(7);
+        pacer.adopt(&state, Duration::from_secs(9), Timestamp(wall));
         let now = Duration::from_secs(9);
         prop_assert!(pacer.wait(now) <= millis(MAX_WAIT));
         let _any = pacer.estimate(now, u64::MAX);

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in super::super) enum Window {
+pub(in crate::api) enum Window {
     /// Fixed windows of 60 s; the first began this many milliseconds before zero.
     Fixed(i64),
     /// A window of 60 s begins with the first request after the last window ended.
@@ -20,7 +20,7 @@ pub(in super::super) enum Window {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in super::super) enum Form {
+pub(in crate::api) enum Form {
     Relative,
     Epoch,
     EpochMs,
@@ -47,7 +47,7 @@ impl Form {
 }
 
 #[derive(Debug, Clone)]
-pub(in super::super) struct Service {
+pub(in crate::api) struct Service {
     pub window: Window,
     pub limit: u64,
     pub form: Form,
@@ -162,17 +162,17 @@ impl Service {
     }
 }
 
-pub(in super::super) const WALL: i64 = 1_795_177_885_437;
+pub(in crate::api) const WALL: i64 = 1_795_177_885_437;
 
-pub(in super::super) fn wall(t: i64) -> Timestamp {
+pub(in crate::api) fn wall(t: i64) -> Timestamp {
     Timestamp(WALL + t)
 }
 
-pub(in super::super) fn mono(t: i64) -> Duration {
+pub(in crate::api) fn mono(t: i64) -> Duration {
     Duration::from_millis(u64::try_from(t).expect("positive"))
 }
 
-pub(in super::super) fn forms() -> impl Strategy<Value = Form> {
+pub(in crate::api) fn forms() -> impl Strategy<Value = Form> {
     prop::sample::select(vec![
         Form::Relative,
         Form::Epoch,
@@ -192,7 +192,7 @@ pub(in super::super) fn forms() -> impl Strategy<Value = Form> {
     ])
 }
 
-pub(in super::super) fn windows() -> impl Strategy<Value = Window> {
+pub(in crate::api) fn windows() -> impl Strategy<Value = Window> {
     prop_oneof![
         (0..WINDOW).prop_map(Window::Fixed),
         Just(Window::FromFirst),
@@ -201,6 +201,6 @@ pub(in super::super) fn windows() -> impl Strategy<Value = Window> {
     ]
 }
 
-pub(in super::super) fn skews() -> impl Strategy<Value = i64> {
+pub(in crate::api) fn skews() -> impl Strategy<Value = i64> {
     prop_oneof![Just(0i64), -2_000i64..2_000, -20_000_000i64..20_000_000]
 }

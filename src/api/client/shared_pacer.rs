@@ -1,0 +1,136 @@
+//! A pacer whose state clients with the same key share.
+
+use crate::api::pacer::{Pacer, PacerState, SentRequest, StoreOutcome};
+use crate::api::rate_limit_headers::RateLimitHeaders;
+use crate::clock::{Clock, Timestamp};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Locks the shared state, calls the argument with it, and stores the state that it returns. If the
+/// state cannot be locked, the argument is not called. The argument gets `None` if there is no
+/// usable state.
+pub type ExchangePacerState =
+    Box<dyn FnMut(&mut dyn FnMut(Option<PacerState>) -> PacerState) -> StoreOutcome + Send>;
+
+/// How often a client stores its state while there is no limit, so that others see a `Retry-After`.
+const UNLIMITED_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The difference of wall clock and monotonic clock is measured again from this change on, in
+/// milliseconds. So times are the same after each exchange, in spite of rounding.
+const CLOCK_CHANGE: u64 = 5;
+
+/// A measurement of both clocks takes no longer than this.
+const EXACT: Duration = Duration::from_millis(2);
+
+pub(super) struct SharedPacer {
+    pacer: Pacer,
+    clock: Arc<dyn Clock>,
+    exchange: Option<ExchangePacerState>,
+    /// The state that this client stored last.
+    stored: Option<PacerState>,
+    /// When it did.
+    stored_at: Option<Duration>,
+    /// Wall clock minus monotonic clock, in milliseconds.
+    offset: Option<i64>,
+}
+
+impl SharedPacer {
+    pub fn new(pacer: Pacer, clock: Arc<dyn Clock>) -> Self {
+        Self { pacer, clock, exchange: None, stored: None, stored_at: None, offset: None }
+    }
+
+    pub fn shared(self, exchange: ExchangePacerState) -> Self {
+        let pacer = self.pacer.of_client(fastrand::u64(1..));
+        Self { pacer, exchange: Some(exchange), ..self }
+    }
+
+    /// The state as this client last saw it.
+    pub fn state(&self) -> &Pacer {
+        &self.pacer
+    }
+
+    /// The time that the next request has to wait.
+    pub fn wait(&mut self) -> Duration {
+        if self.pacer.wait(self.clock.monotonic()).is_zero() {
+            // `try_send` looks whether others have sent requests since.
+            return Duration::ZERO;
+        }
+        self.update(Pacer::queue)
+    }
+
+    /// Sends a request now, or returns the wait as an error.
+    pub fn try_send(&mut self) -> Result<SentRequest, Duration> {
+        self.update(Pacer::try_send)
+    }
+
+    pub fn not_sent(&mut self, request: SentRequest) {
+        self.update(|pacer, _| pacer.not_sent(request));
+    }
+
+    pub fn lost(&mut self, request: SentRequest, now: Duration) {
+        self.update(|pacer, _| pacer.lost(request, now));
+    }
+
+    pub fn answered(&mut self, request: SentRequest, now: Duration, signals: &RateLimitHeaders) {
+        let wall = self.clock.now();
+        self.update(|pacer, _| pacer.answered(request, now, wall, signals));
+    }
+
+    /// Changes the shared state.
+    fn update<T>(&mut self, mut change: impl FnMut(&mut Pacer, Duration) -> T) -> T {
+        let now = self.clock.monotonic();
+        let is_recent =
+            self.stored_at.is_some_and(|at| now.saturating_sub(at) < UNLIMITED_INTERVAL);
+        if !(is_recent && self.pacer.is_unlimited(now)) {
+            return self.update_stored(change);
+        }
+        let result = change(&mut self.pacer, now);
+        if !self.pacer.is_unlimited(now) {
+            self.update_stored(|_, _| ());
+        }
+        result
+    }
+
+    fn update_stored<T>(&mut self, mut change: impl FnMut(&mut Pacer, Duration) -> T) -> T {
+        let (mut result, mut new) = (None, None);
+        let Self { pacer, clock, exchange, stored, offset, .. } = self;
+        let outcome = exchange.as_mut().map(|exchange| {
+            exchange(&mut |found| {
+                let now = clock.monotonic();
+                let wall = wall_time(now, &**clock, offset);
+                // What this client knows does not depend on the wall clock.
+                if let Some(found) = found.filter(|found| stored.as_ref() != Some(found)) {
+                    pacer.adopt(&found, now, wall);
+                }
+                result = Some(change(pacer, now));
+                let state = pacer.save(now, wall);
+                new = Some(state.clone());
+                state
+            })
+        });
+        if let Some(outcome) = outcome {
+            self.pacer.stored(outcome);
+            if outcome == StoreOutcome::Stored {
+                (self.stored, self.stored_at) = (new, Some(self.clock.monotonic()));
+            }
+        }
+        result.unwrap_or_else(|| change(&mut self.pacer, self.clock.monotonic()))
+    }
+}
+
+/// The wall clock at `now`, by a difference of the clocks that is measured rarely.
+fn wall_time(now: Duration, clock: &dyn Clock, offset: &mut Option<i64>) -> Timestamp {
+    let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    let (wall, after) = (clock.now(), clock.monotonic());
+    let measured = wall.0.saturating_sub(ms(now));
+    // Not if the process was suspended between the two clocks.
+    let is_exact = after.saturating_sub(now) <= EXACT;
+    let offset = match *offset {
+        Some(known) if !is_exact || measured.abs_diff(known) <= CLOCK_CHANGE => known,
+        _ => *offset.insert(measured),
+    };
+    Timestamp(ms(now).saturating_add(offset))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,371 @@
+//! Several clients with one key against models of services, on true time.
+
+use super::*;
+use crate::api::http::Response;
+use crate::api::pacer::tests::model::{Form, Service, WALL, Window, forms, skews, windows};
+use crate::clock::SleepOutcome;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// The clock of a process that started at `start`.
+struct ProcessClock {
+    now: Arc<AtomicI64>,
+    start: i64,
+}
+
+impl Clock for ProcessClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.now.load(Ordering::Relaxed) + WALL)
+    }
+    fn monotonic(&self) -> Duration {
+        let now = self.now.load(Ordering::Relaxed);
+        Duration::from_millis(u64::try_from(now - self.start).unwrap())
+    }
+    fn sleep(&self, _: Duration) -> SleepOutcome {
+        SleepOutcome::Finished
+    }
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// A request with its faults.
+#[derive(Debug, Clone, Copy)]
+struct Trip {
+    up: i64,
+    down: i64,
+    lost: bool,
+    fault: TripFault,
+    /// Time before the next request.
+    pause: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum TripFault {
+    None,
+    /// The process is killed with the request in flight.
+    Killed,
+    /// The process is killed after it stored the request, and before it sent it.
+    KilledBefore,
+    /// The shared state cannot be written for this request.
+    Unwritable,
+}
+
+/// What a process does.
+#[derive(Debug, Clone)]
+struct Job {
+    reserve: u64,
+    cap: Option<u64>,
+    width: usize,
+    trips: Vec<Trip>,
+}
+
+struct Flight {
+    sent: SentRequest,
+    arrives: i64,
+    answers: i64,
+    lost: bool,
+    response: Option<Response>,
+}
+
+struct Process {
+    job: Job,
+    pacer: SharedPacer,
+    trips: VecDeque<Trip>,
+    flights: Vec<Flight>,
+    /// When the next request is tried; `i64::MAX` after a response of its own.
+    at: i64,
+    finished: i64,
+    /// When it sent each request.
+    sent: Vec<i64>,
+}
+
+struct Simulation {
+    now: Arc<AtomicI64>,
+    service: Service,
+    stored: Arc<Mutex<Option<PacerState>>>,
+    outcome: Arc<Mutex<StoreOutcome>>,
+    processes: Vec<Process>,
+    /// Arrivals of requests of killed processes.
+    orphans: Vec<i64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Happens {
+    Orphan(usize),
+    Arrival(usize, usize),
+    Answer(usize, usize),
+    Try(usize),
+}
+
+impl Simulation {
+    fn new(service: Service, jobs: Vec<Job>) -> Self {
+        let mut simulation = Self {
+            now: Arc::new(AtomicI64::new(1_000)),
+            service,
+            stored: Arc::default(),
+            outcome: Arc::new(Mutex::new(StoreOutcome::Stored)),
+            processes: Vec::new(),
+            orphans: Vec::new(),
+        };
+        for job in jobs {
+            let pacer = simulation.pacer(&job);
+            let trips = job.trips.iter().copied().collect();
+            let (flights, sent) = (Vec::new(), Vec::new());
+            let process = Process { job, pacer, trips, flights, at: 1_000, finished: 0, sent };
+            simulation.processes.push(process);
+        }
+        simulation
+    }
+
+    fn now(&self) -> i64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    /// The pacer of a new process.
+    fn pacer(&self, job: &Job) -> SharedPacer {
+        let start = self.now() - 700;
+        let clock: Arc<dyn Clock> = Arc::new(ProcessClock { now: self.now.clone(), start });
+        let known = self.stored.lock().unwrap().clone();
+        let pacer = known.map_or_else(
+            || Pacer::new(job.reserve),
+            |known| Pacer::restore(job.reserve, &known, clock.monotonic(), clock.now()),
+        );
+        let (stored, outcome) = (self.stored.clone(), self.outcome.clone());
+        SharedPacer::new(pacer.capped(job.cap), clock).shared(Box::new(move |change| {
+            let outcome = *outcome.lock().unwrap();
+            if outcome != StoreOutcome::Busy {
+                let mut stored = stored.lock().unwrap();
+                let state = change(stored.clone());
+                // As in the file.
+                let text = serde_json::to_string(&state).unwrap();
+                if outcome == StoreOutcome::Stored {
+                    *stored = Some(serde_json::from_str(&text).unwrap());
+                }
+            }
+            outcome
+        }))
+    }
+
+    fn next(&self) -> Option<(i64, Happens)> {
+        let orphans = self.orphans.iter().enumerate().map(|(nth, at)| (*at, Happens::Orphan(nth)));
+        let processes = self.processes.iter().enumerate();
+        let rest = processes.flat_map(|(who, process)| {
+            let flights = process.flights.iter().enumerate();
+            let flights = flights.map(move |(nth, flight)| match flight.response {
+                None => (flight.arrives, Happens::Arrival(who, nth)),
+                Some(_) => (flight.answers, Happens::Answer(who, nth)),
+            });
+            let waits = !process.trips.is_empty() && process.at < i64::MAX;
+            flights.chain(waits.then_some((process.at, Happens::Try(who))))
+        });
+        orphans.chain(rest).min_by_key(|(at, _)| *at)
+    }
+
+    fn run(&mut self) {
+        let mut events = 0;
+        while let Some((at, what)) = self.next() {
+            events += 1;
+            assert!(events < 1_000_000, "no progress at {at}");
+            self.now.store(at.max(self.now()), Ordering::Relaxed);
+            let now = self.now();
+            match what {
+                Happens::Orphan(nth) => {
+                    self.orphans.swap_remove(nth);
+                    self.service.handle(now + WALL);
+                }
+                Happens::Arrival(who, nth) => {
+                    let response = self.service.handle(now + WALL);
+                    self.processes[who].flights[nth].response = Some(response);
+                }
+                Happens::Answer(who, nth) => self.answer(who, nth),
+                Happens::Try(who) => self.try_one(who),
+            }
+        }
+    }
+
+    fn answer(&mut self, who: usize, nth: usize) {
+        let now = self.now();
+        let process = &mut self.processes[who];
+        let flight = process.flights.swap_remove(nth);
+        let time = process.pacer.clock.monotonic();
+        match flight.response.filter(|_| !flight.lost) {
+            None => process.pacer.lost(flight.sent, time),
+            Some(response) => {
+                process.pacer.answered(flight.sent, time, &RateLimitHeaders::read(&response));
+            }
+        }
+        process.finished = now;
+        if process.at == i64::MAX {
+            process.at = now;
+        }
+    }
+
+    fn try_one(&mut self, who: usize) {
+        let now = self.now();
+        let process = &mut self.processes[who];
+        let may = match process.flights.len() {
+            0 => true,
+            some => {
+                some < process.job.width
+                    && process.pacer.state().may_overlap(process.pacer.clock.monotonic())
+            }
+        };
+        if !may {
+            process.at = i64::MAX;
+            return;
+        }
+        if process.flights.is_empty() {
+            let wait = process.pacer.wait();
+            if !wait.is_zero() {
+                process.at = now + i64::try_from(wait.as_millis()).unwrap();
+                return;
+            }
+        }
+        let trip = process.trips[0];
+        if trip.fault == TripFault::Unwritable {
+            *self.outcome.lock().unwrap() = StoreOutcome::Unwritable;
+        }
+        let sent = process.pacer.try_send();
+        *self.outcome.lock().unwrap() = StoreOutcome::Stored;
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(wait) if process.flights.is_empty() => {
+                assert!(!wait.is_zero());
+                process.at = now + i64::try_from(wait.as_millis()).unwrap();
+                return;
+            }
+            Err(_) => {
+                process.at = i64::MAX;
+                return;
+            }
+        };
+        process.trips.pop_front();
+        process.sent.push(now);
+        let arrives = now + trip.up;
+        let answers = arrives + trip.down;
+        process.flights.push(Flight { sent, arrives, answers, lost: trip.lost, response: None });
+        process.at = now + trip.pause;
+        if matches!(trip.fault, TripFault::Killed | TripFault::KilledBefore) {
+            if trip.fault == TripFault::KilledBefore {
+                process.flights.pop();
+            }
+            let open = process.flights.drain(..).filter(|flight| flight.response.is_none());
+            self.orphans.extend(open.map(|flight| flight.arrives));
+            let job = self.processes[who].job.clone();
+            self.processes[who].pacer = self.pacer(&job);
+        }
+    }
+
+    fn finished(&self) -> i64 {
+        self.processes.iter().map(|process| process.finished).max().unwrap()
+    }
+}
+
+fn even(n: usize, latency: i64) -> Vec<Trip> {
+    let (up, down) = (latency / 2, latency / 2);
+    vec![Trip { up, down, lost: false, fault: TripFault::None, pause: 0 }; n]
+}
+
+/// The jobs, for a service with this limit. One that does not tell it has the assumed one.
+fn without_higher_cap(jobs: Vec<Job>, form: Form) -> Vec<Job> {
+    let highest = if form == Form::Nothing { 30 } else { u64::MAX };
+    let lower = |job: Job| Job { cap: job.cap.map(|cap| cap.min(highest)), ..job };
+    jobs.into_iter().map(lower).collect()
+}
+
+fn trips(most: usize, faults: u32) -> impl Strategy<Value = Vec<Trip>> {
+    let trip = (0i64..1_500, 0i64..1_500, 0u32..100, 0u32..100, 0i64..40_000, 0u32..100).prop_map(
+        move |(up, down, lost, killed, pause, paused)| Trip {
+            up,
+            down,
+            lost: lost < faults,
+            fault: match killed % 3 {
+                _ if killed >= faults => TripFault::None,
+                0 => TripFault::Killed,
+                1 => TripFault::KilledBefore,
+                _ => TripFault::None,
+            },
+            pause: if paused < faults { pause } else { 0 },
+        },
+    );
+    let quick =
+        trip.clone().prop_map(|trip| Trip { up: trip.up / 20, down: trip.down / 20, ..trip });
+    let trips =
+        prop_oneof![prop::collection::vec(trip, 1..most), prop::collection::vec(quick, 1..most)];
+    trips.prop_map(|mut trips| {
+        // Before the first response, a limit below the default is unknown.
+        trips[0] = Trip { lost: false, fault: TripFault::None, ..trips[0] };
+        trips
+    })
+}
+
+fn jobs(width: usize, most: usize) -> impl Strategy<Value = Vec<Job>> {
+    let cap = prop_oneof![3 => Just(None), 1 => (1u64..60).prop_map(Some)];
+    let job = (0u64..20, cap, 1..=width, trips(most, 6))
+        .prop_map(|(reserve, cap, width, trips)| Job { reserve, cap, width, trips });
+    prop::collection::vec(job, 2..5)
+}
+
+/// A case takes as long as four of one process.
+fn fewer_cases() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig { cases: usual.cases.div_ceil(4), ..usual }
+}
+
+proptest! {
+    #![proptest_config(fewer_cases())]
+
+    #[test]
+    fn a_service_that_several_processes_use_never_throttles(
+        window in windows(), limit in 1u64..40, form in forms(), skew in skews(),
+        up in any::<bool>(), jobs in jobs(1, 80),
+    ) {
+        let limit = if form == Form::Nothing { 30 } else { limit };
+        let service = Service { up, ..Service::new(window, limit, form, skew) };
+        let mut simulation = Simulation::new(service, without_higher_cap(jobs, form));
+        simulation.run();
+        prop_assert_eq!(simulation.service.refused, 0);
+    }
+
+    #[test]
+    fn a_service_never_throttles_overlapping_requests_of_several_processes(
+        window in windows(), limit in 9u64..120, form in forms(), skew in skews(),
+        up in any::<bool>(), jobs in jobs(6, 150),
+    ) {
+        let limit = if form == Form::Nothing { 30 } else { limit };
+        let service = Service { up, ..Service::new(window, limit, form, skew) };
+        let mut simulation = Simulation::new(service, without_higher_cap(jobs, form));
+        simulation.run();
+        prop_assert_eq!(simulation.service.refused, 0);
+    }
+
+    #[test]
+    fn several_processes_use_at_least_90_percent_of_fixed_windows_and_share_them(
+        form in forms(), skew in skews(), latency in 10i64..1_000, reserve in 0u64..20,
+        processes in 2usize..5, width in 1usize..5,
+    ) {
+        let limit = 30;
+        let service = Service::new(Window::FromFirst, limit, form, skew);
+        let share = limit - reserve;
+        let each = usize::try_from(share * 12).unwrap() / processes;
+        let job = Job { reserve, cap: None, width, trips: even(each, latency) };
+        let mut simulation = Simulation::new(service, vec![job; processes]);
+        simulation.run();
+        prop_assert_eq!(simulation.service.refused, 0);
+        let windows = (each * processes).div_ceil(usize::try_from(share).unwrap()) as i64;
+        // One at a time at the end of a window.
+        let best = (windows - 1) * 60_000 + share as i64 * (latency + 40);
+        let once = if form.tells() { 0 } else { 60_000 };
+        let took = simulation.finished();
+        prop_assert!(took - once <= best + best / 10, "{took} of {best}");
+        // Until the first process has finished, none gets less than half of its part.
+        let first = simulation.processes.iter().map(|process| process.finished).min().unwrap();
+        for process in &simulation.processes {
+            let done = process.sent.iter().filter(|at| **at <= first).count();
+            prop_assert!(done * 2 >= each, "{done} of {each}");
+        }
+    }
+}
