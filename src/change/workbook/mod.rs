@@ -10,6 +10,7 @@ mod sheet;
 mod values;
 pub mod write;
 mod xlsx;
+mod xlsx_write;
 mod xml;
 
 use std::collections::HashSet;
