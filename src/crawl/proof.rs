@@ -245,6 +245,12 @@ pub fn needs_tail_first(pages: &[PageEvidence]) -> Option<u64> {
 /// The pages may be read in any order if the list reports its total on each of them, or if its last
 /// page was read early (`tail`). A record that is added or removed meanwhile then changes the total
 /// or the last page, which is read again after all others.
+///
+/// Between two reads, a deletion on page `p` and a creation at the end keep the total. In whatever
+/// order the pages are read, this is noticed by a record that two pages show, unless the pages from
+/// `p` on that were read before are the first ones from `p` on. For pages that are read one after
+/// the other, that is so for every `p` that was read. So another order notices no less, and the last
+/// page is not read early, which would cost a request for each list.
 #[must_use]
 pub fn last_inner_page(pages: &[PageEvidence], tail: Option<&PageEvidence>) -> Option<u64> {
     let last = pages.last()?;

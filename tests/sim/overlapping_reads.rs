@@ -129,3 +129,39 @@ fn a_limited_number_of_requests_is_not_spent_on_lists_that_the_next_process_read
     };
     assert_eq!(processes(4), processes(1));
 }
+
+/// The numbers of the deleted records for which pages of two records, read in this order, show each
+/// record once, keep their total, and lack a record that existed all the time. After the first `gap`
+/// pages, one record is deleted and one is created at the end.
+fn unnoticed(order: &[usize], gap: usize) -> Vec<usize> {
+    let before: Vec<usize> = (0..order.len() * 2).collect();
+    let is_unnoticed = |deleted: &usize| {
+        let after: Vec<_> =
+            before.iter().copied().filter(|id| id != deleted).chain([usize::MAX]).collect();
+        let page = |list: &[usize], number: usize| list[number * 2..][..2].to_vec();
+        let read: Vec<_> = order
+            .iter()
+            .enumerate()
+            .flat_map(|(nth, number)| page(if nth < gap { &before } else { &after }, *number))
+            .collect();
+        let shown: BTreeSet<_> = read.iter().collect();
+        let lacks = |id: &usize| id != deleted && !shown.contains(id);
+        page(&after, 0) == page(&before, 0) && shown.len() == read.len() && before.iter().any(lacks)
+    };
+    before.iter().copied().filter(is_unnoticed).collect()
+}
+
+#[test]
+fn pages_in_any_order_notice_no_fewer_changes_than_pages_one_after_the_other() {
+    let in_order = [0, 1, 2, 3, 4, 5];
+    let mut rng = fastrand::Rng::with_seed(1);
+    for _ in 0..200 {
+        let mut order = in_order;
+        // The first page is read first, and the last one last.
+        rng.shuffle(&mut order[1..5]);
+        for gap in 1..=6 {
+            let (any, one_by_one) = (unnoticed(&order, gap), unnoticed(&in_order, gap));
+            assert!(any.len() <= one_by_one.len(), "{order:?} {gap}: {any:?}, {one_by_one:?}");
+        }
+    }
+}
