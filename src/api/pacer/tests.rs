@@ -482,3 +482,42 @@ fn a_large_limit_keeps_a_small_state() {
     assert!(pacer.save(mono(3_000), wall(3_000)).requests.len() <= 64);
     assert_eq!(service.refused, 0);
 }
+
+#[test]
+fn a_response_from_the_window_before_tells_nothing_about_the_present_one() {
+    let told = |left| [("x-ratelimit-limit", "10"), ("x-ratelimit-remaining", left)];
+    let mut pacer = Pacer::new(0);
+    let first = pacer.sent(mono(1_000));
+    pacer.answered(first, mono(1_000), wall(1_000), &answer(&told("0"), ""));
+    let slow = pacer.sent(mono(1_500));
+    let turn = pacer.sent(mono(62_000));
+    pacer.answered(slow, mono(62_100), wall(62_100), &answer(&told("9"), ""));
+    assert_eq!(pacer.known, None);
+    pacer.answered(turn, mono(62_200), wall(62_200), &answer(&told("3"), ""));
+    assert_eq!(pacer.known.map(|known| known.remaining), Some(3));
+}
+
+#[test]
+fn a_window_of_overlapping_requests_may_last_until_a_window_after_its_first_response() {
+    let told = |left| [("x-ratelimit-limit", "10"), ("x-ratelimit-remaining", left)];
+    let mut pacer = Pacer::new(0);
+    let before = pacer.sent(mono(1_000));
+    pacer.answered(before, mono(1_000), wall(1_000), &answer(&[("x-ratelimit-limit", "10")], ""));
+    let flights = [50_000, 50_010].map(|at| pacer.sent(mono(at)));
+    // Two of the window are used, but the one without a response yet is not in the log.
+    pacer.answered(flights[1], mono(50_100), wall(50_100), &answer(&told("8"), ""));
+    let known = pacer.known.unwrap();
+    assert_eq!((known.remaining, known.until), (7, 50_100 + WINDOW + MARGIN));
+}
+
+#[test]
+fn a_request_of_an_ended_process_counts_until_it_may_have_left_the_window() {
+    let mut ended = Pacer::new(0).capped(Some(1));
+    ended.sent(mono(1_000));
+    let state = ended.save(mono(1_000), wall(1_000));
+    let next = |t| Pacer::restore(0, &state, mono(t), wall(t)).capped(Some(1)).wait(mono(t));
+    assert!(next(2_000) > Duration::ZERO);
+    // It arrived 10 s after it was sent at the latest.
+    assert_eq!(next(61_500), Duration::from_millis(9_550));
+    assert_eq!(next(71_500), Duration::ZERO);
+}

@@ -3,6 +3,7 @@
 use super::*;
 use crate::api::http::Response;
 use crate::api::pacer::tests::model::{Form, Service, WALL, Window, forms, skews, windows};
+use crate::api::rate_limit_headers::ResetTime;
 use crate::clock::SleepOutcome;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -368,4 +369,32 @@ proptest! {
             prop_assert!(done * 2 >= each, "{done} of {each}");
         }
     }
+}
+
+#[test]
+fn without_a_limit_the_state_is_exchanged_now_and_then_and_for_a_retry_after() {
+    let now = Arc::new(AtomicI64::new(1_000));
+    let clock = Arc::new(ProcessClock { now: now.clone(), start: 0 });
+    let states = Arc::new(Mutex::new(Vec::new()));
+    let stored = states.clone();
+    let mut pacer = SharedPacer::new(Pacer::new(0), clock).shared(Box::new(move |change| {
+        let state = change(None);
+        stored.lock().unwrap().push(state);
+        StoreOutcome::Stored
+    }));
+    let mut send = |signals: &RateLimitHeaders| {
+        let sent = pacer.try_send().unwrap();
+        let at = pacer.clock.monotonic();
+        pacer.answered(sent, at, signals);
+    };
+    let none = RateLimitHeaders { limit: Some(0), ..RateLimitHeaders::default() };
+    for _ in 0..1_000 {
+        send(&none);
+        now.fetch_add(1, Ordering::Relaxed);
+    }
+    // Twice for the first request, then four times a second.
+    assert_eq!(states.lock().unwrap().len(), 2 + 3);
+    let later = Some(ResetTime::Relative(30_000));
+    send(&RateLimitHeaders { retry_after: later, ..none });
+    assert!(states.lock().unwrap().last().unwrap().not_before.is_some());
 }
