@@ -5,8 +5,10 @@
 //! * A proxy from the environment (`ALL_PROXY`, `HTTPS_PROXY`, …, `NO_PROXY`) is used only for
 //!   https, where it forwards an encrypted tunnel and cannot read the key. Plain http always
 //!   connects directly.
-//! * Each write has its own connection. On a reused one that the service is just closing, it
-//!   would be unknown whether the write arrived.
+//! * A write reuses a connection only for a second after the response before, and only if the service
+//!   has not closed it, since services keep idle connections longer than that. If it ends after
+//!   the first byte of the write, as any connection may, the outcome is unknown: whether the write
+//!   was executed is then found out from the service's lists, never from the connection.
 //! * Whether bytes may have been sent is not derived from the kind of error: a layer above TCP
 //!   and TLS records when the request is first written.
 
@@ -39,6 +41,8 @@ pub struct TransportOptions {
     pub user_agent: String,
     /// Whether to accept plain http for hosts other than this machine.
     pub allow_http: bool,
+    /// Time after a response in which a further write may use its connection.
+    pub reuse_for_writes: Duration,
     /// The certificate authorities to trust instead of the built-in ones.
     pub trust: Option<TrustedCertificates>,
 }
@@ -52,6 +56,7 @@ impl Default for TransportOptions {
             max_body: 64 << 20,
             user_agent: concat!("linkvault/", env!("CARGO_PKG_VERSION")).to_owned(),
             allow_http: false,
+            reuse_for_writes: Duration::from_secs(1),
             trust: None,
         }
     }
@@ -61,13 +66,14 @@ impl Default for TransportOptions {
 #[derive(Debug)]
 pub struct UreqTransport {
     base: BaseUrl,
-    /// For reads; reuses connections.
     reading: Agent,
-    /// For writes; does not reuse connections.
     writing: Agent,
     sent: Arc<AtomicBool>,
     max_body: u64,
 }
+
+/// Time after a response in which a further read may use its connection. A read can be repeated.
+const REUSE_FOR_READS: Duration = Duration::from_secs(15);
 
 /// Up to this `Content-Length`, the memory for a body is allocated at once.
 const MAX_PREALLOCATED: u64 = 1 << 20;
@@ -80,8 +86,8 @@ impl UreqTransport {
     pub fn new(base_url: &str, options: &TransportOptions) -> Result<Self, BaseUrlError> {
         let base = BaseUrl::parse(base_url, options.allow_http)?;
         let sent = Arc::new(AtomicBool::new(false));
-        let reading = agent(&base, options, &sent, 1);
-        let writing = agent(&base, options, &sent, 0);
+        let reading = agent(&base, options, &sent, REUSE_FOR_READS);
+        let writing = agent(&base, options, &sent, options.reuse_for_writes);
         Ok(Self { base, reading, writing, sent, max_body: options.max_body })
     }
 
@@ -151,7 +157,7 @@ fn agent(
     base: &BaseUrl,
     options: &TransportOptions,
     sent: &Arc<AtomicBool>,
-    max_idle: usize,
+    reuse: Duration,
 ) -> Agent {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
@@ -159,8 +165,9 @@ fn agent(
         .max_redirects_will_error(false)
         .https_only(base.secure())
         .user_agent(&options.user_agent)
-        .max_idle_connections(max_idle)
-        .max_idle_connections_per_host(max_idle)
+        .max_idle_connections(1)
+        .max_idle_connections_per_host(1)
+        .max_idle_age(reuse)
         .timeout_resolve(Some(options.connect))
         .timeout_connect(Some(options.connect))
         .timeout_recv_response(Some(options.read))

@@ -317,3 +317,68 @@ fn a_rejected_message_is_an_error_without_the_path() {
     let error = post_message::post_message(&hook, None, &[], None).unwrap_err();
     assert!(error.starts_with("127.0.0.1: ") && !error.contains("s3cret"), "{error}");
 }
+
+/// Serves connections, each with a number of requests, and then closes each without a response to
+/// what may follow. Returns the number of connections with a request.
+fn serve_connections(requests: Vec<usize>) -> (String, JoinHandle<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        for count in &requests {
+            let (mut stream, _) = listener.accept().unwrap();
+            for _ in 0..*count {
+                read_request(&mut stream);
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+            }
+            if requests.len() == 1 {
+                // A further request arrives, but is not responded to.
+                let _arrived = stream.read(&mut [0; 512]);
+            }
+        }
+        requests.len()
+    });
+    (url, thread)
+}
+
+fn write() -> Request {
+    Request { method: Method::Post, body: Some(b"{}".to_vec()), ..Request::get("/api/x") }
+}
+
+#[test]
+fn a_write_that_follows_soon_uses_the_same_connection_and_is_unknown_if_that_ends() {
+    let (url, thread) = serve_connections(vec![2]);
+    let mut transport = UreqTransport::new(&url, &quick()).unwrap();
+    transport.send(&write()).unwrap();
+    transport.send(&write()).unwrap();
+    assert_unknown(&transport.send(&write()));
+    assert_eq!(thread.join().unwrap(), 1);
+}
+
+#[test]
+fn a_write_does_not_use_an_old_connection() {
+    let (url, thread) = serve_connections(vec![1, 1]);
+    let options = TransportOptions { reuse_for_writes: Duration::ZERO, ..quick() };
+    let mut transport = UreqTransport::new(&url, &options).unwrap();
+    transport.send(&write()).unwrap();
+    transport.send(&write()).unwrap();
+    drop(transport);
+    assert_eq!(thread.join().unwrap(), 2);
+}
+
+#[test]
+fn a_write_does_not_use_a_connection_that_the_service_has_closed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let mut transport = UreqTransport::new(&url, &quick()).unwrap();
+    for _ in 0..2 {
+        let accepting = listener.try_clone().unwrap();
+        let thread = std::thread::spawn(move || {
+            let (mut stream, _) = accepting.accept().unwrap();
+            read_request(&mut stream);
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+        });
+        transport.send(&write()).unwrap();
+        // The service has closed the connection when its thread has ended.
+        thread.join().unwrap();
+    }
+}
