@@ -8,6 +8,8 @@
 
 use std::fmt::Write;
 
+use arrayvec::ArrayVec;
+
 use crate::model::{RecordKey, Resource, SnapshotId};
 
 /// A sum of hashes, modulo 2²⁵⁶.
@@ -124,7 +126,7 @@ fn content(
     text: impl FnOnce(&mut Input),
 ) -> blake3::Hash {
     // Most content is short, and hashing it at once is several times faster.
-    let mut input = Input { short: [0; MAX_SHORT], len: 0, long: None };
+    let mut input = Input { short: ArrayVec::new(), long: None };
     input.push(&[kind as u8, resource as u8]);
     input.push(&key.id().to_le_bytes());
     if let RecordKey::Item { channel, kind, .. } = key {
@@ -140,32 +142,25 @@ const MAX_SHORT: usize = 512;
 
 /// Input of a hash: collected while it is short, otherwise hashed incrementally.
 struct Input {
-    short: [u8; MAX_SHORT],
-    len: usize,
+    short: ArrayVec<u8, MAX_SHORT>,
     long: Option<Box<blake3::Hasher>>,
 }
 
 impl Input {
     fn push(&mut self, bytes: &[u8]) {
-        let end = self.len + bytes.len();
-        match (&mut self.long, self.short.get_mut(self.len..end)) {
-            (Some(hasher), _) => drop(hasher.update(bytes)),
-            (None, Some(place)) => {
-                place.copy_from_slice(bytes);
-                self.len = end;
-            }
-            (None, None) => {
-                let mut hasher = Box::new(blake3::Hasher::new());
-                hasher.update(&self.short[..self.len]).update(bytes);
-                self.long = Some(hasher);
-            }
+        if let Some(hasher) = &mut self.long {
+            hasher.update(bytes);
+        } else if self.short.try_extend_from_slice(bytes).is_err() {
+            let mut hasher = Box::new(blake3::Hasher::new());
+            hasher.update(&self.short).update(bytes);
+            self.long = Some(hasher);
         }
     }
 
     fn hash(self) -> blake3::Hash {
         match self.long {
             Some(hasher) => hasher.finalize(),
-            None => blake3::hash(&self.short[..self.len]),
+            None => blake3::hash(&self.short),
         }
     }
 }
