@@ -14,6 +14,7 @@ pub mod browse;
 pub mod check;
 mod checksums;
 mod columns;
+mod connection;
 pub mod digest;
 mod error;
 mod field_types;
@@ -44,8 +45,10 @@ mod unchanged;
 mod version_rows;
 mod wal_mark;
 pub mod write;
+mod write_back;
 mod writer;
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension};
@@ -53,6 +56,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::files::beside;
 use crate::model::SnapshotId;
 use crate::vault::batch::Batch;
+use crate::vault::write_back::WriteBack;
 
 pub use error::{IdentityPart, VaultError};
 pub use open::AccountIdentity;
@@ -70,6 +74,8 @@ pub struct Vault {
     batch: Option<Batch>,
     /// Whether the triggers of the file are enabled.
     triggers: bool,
+    /// Writes the log back during a crawl of many records.
+    write_back: RefCell<Option<WriteBack>>,
     /// Declared last, so that it is dropped after the connection.
     _connection: Option<header::ConnectionGuard>,
 }
@@ -123,6 +129,8 @@ impl Vault {
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), VaultError> {
+        // SQLite does not wait for another connection that writes the log back.
+        self.write_back.take();
         self.db
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
             .map_err(|source| self.sql(source))

@@ -1,5 +1,6 @@
 //! Opens vaults: checks format, account, tables and permissions, and creates new ones.
 
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -12,6 +13,7 @@ use rusqlite::{
 };
 use tempfile::{NamedTempFile, TempPath};
 
+use super::connection::{READ_WRITE, connect};
 use super::header::{ConnectionGuard, missing_error, register_connection};
 use super::open_files::open_files;
 use super::schema::{
@@ -263,7 +265,16 @@ impl Vault {
     fn of(_connection: Option<ConnectionGuard>, db: Connection, path: &Path) -> Self {
         let (path, templates) = (path.to_owned(), TemplateCache::default());
         let triggers = db.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER).unwrap_or(true);
-        Self { db, path, templates, hook: None, batch: None, triggers, _connection }
+        Self {
+            db,
+            path,
+            templates,
+            hook: None,
+            batch: None,
+            triggers,
+            write_back: RefCell::default(),
+            _connection,
+        }
     }
 
     /// The account whose vault this is; `None` before the first backup.
@@ -338,39 +349,6 @@ const INCREMENTAL: i64 = 2;
 fn is_busy(error: &rusqlite::Error) -> bool {
     use ErrorCode::{DatabaseBusy, DatabaseLocked};
     error.sqlite_error_code().is_some_and(|it| [DatabaseBusy, DatabaseLocked].contains(&it))
-}
-
-const READ_WRITE: OpenFlags =
-    OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
-
-/// Opens the file at `path` exclusively: its log is written back and removed, and no other
-/// connection can open the file until this one is dropped.
-pub(super) fn connect_exclusively(path: &Path) -> rusqlite::Result<Connection> {
-    let db = Connection::open_with_flags(path, READ_WRITE)?;
-    db.busy_timeout(Duration::from_secs(2))?;
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    db.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
-    db.execute_batch("BEGIN EXCLUSIVE")?;
-    Ok(db)
-}
-
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, VaultError> {
-    let fail = |source| VaultError::sql(path, source);
-    let db = Connection::open_with_flags(path, flags).map_err(fail)?;
-    db.busy_timeout(Duration::from_secs(10)).map_err(fail)?;
-    db.set_prepared_statement_cache_capacity(64);
-    // A vault may come from an untrusted source: SQL stored in it gets no rights.
-    for (option, on) in [
-        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
-        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
-        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
-        // Without it, binding a value can make SQLite prepare the statement anew.
-        (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
-    ] {
-        db.set_db_config(option, on).map_err(fail)?;
-    }
-    db.pragma_update(None, "cell_size_check", true).map_err(fail)?;
-    Ok(db)
 }
 
 /// Returns the format. An error if the file is not a vault, is of a newer format, or has tables of

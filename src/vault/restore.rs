@@ -9,8 +9,8 @@ use rusqlite::{Connection, ErrorCode};
 use tempfile::TempDir;
 
 use crate::files::{beside, folder_of, open_named, private_file, private_folder_of, target};
+use crate::vault::connection::connect_exclusively;
 use crate::vault::header::check_header;
-use crate::vault::open::connect_exclusively;
 use crate::vault::rollback::is_harmless_journal;
 use crate::vault::snapshot::Snapshot;
 use crate::vault::wal_mark::is_own_log;

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::model::SnapshotId;
 use crate::vault::batch::Batch;
+use crate::vault::write_back::WriteBack;
 use crate::vault::{TemplateCache, TransactionError, Vault, VaultError, wal_mark};
 
 /// When a [`CommitHook`] is called.
@@ -60,9 +61,22 @@ impl Vault {
             require_running(tx, snapshot)?;
             work(tx, templates)
         };
-        match batch {
+        let done = match batch {
             Some(batch) => self.transact_batched(batch, checked_work),
             None => self.transact_now(checked_work),
+        };
+        self.write_back_aside();
+        done
+    }
+
+    /// Lets another thread write a long log back into the file, unless a batch is open.
+    fn write_back_aside(&self) {
+        if self._connection.is_some() && self.batch.is_none() && WriteBack::is_useful(&self.path) {
+            let mut aside = self.write_back.borrow_mut();
+            if aside.is_none() {
+                *aside = WriteBack::start(&self.path);
+            }
+            aside.iter().for_each(WriteBack::wake);
         }
     }
 
