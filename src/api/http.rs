@@ -103,6 +103,15 @@ pub enum TransportError {
     TooLarge(u64),
 }
 
+/// The secrets that were removed from the result of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RemovedSecrets {
+    /// Address of the list of secrets.
+    pub list: usize,
+    /// Number of secrets, which only grows.
+    pub number: usize,
+}
+
 /// A read that was begun with [`Transport::begin_read`] and has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedRead {
@@ -112,6 +121,8 @@ pub struct FinishedRead {
     pub outcome: Result<Response, TransportError>,
     /// The time that the service took, not counting the time until the result was asked for.
     pub time: Duration,
+    /// The secrets that the transport itself has removed.
+    pub removed: Option<RemovedSecrets>,
 }
 
 /// Sends requests to a service. The program has no other way to send one.

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use super::http::{FinishedRead, Request, Response, Transport, TransportError};
+use super::redact::Redactor;
 use crate::clock::Clock;
 
 /// Makes a further transport to the same service.
@@ -20,6 +21,7 @@ pub struct ParallelTransport {
     first: Box<dyn Transport>,
     make: MakeTransport,
     clock: Arc<dyn Clock>,
+    redactor: Redactor,
     lanes: usize,
     workers: Vec<Sender<(u64, Request)>>,
     /// Workers without a request.
@@ -38,13 +40,14 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl ParallelTransport {
     /// Sends up to `lanes` reads at once, and everything else through `first`. `clock` tells how long
-    /// each read takes.
+    /// each read takes. Removes the secrets of `redactor` from the reads on their own threads.
     #[must_use]
     pub fn new(
         first: Box<dyn Transport>,
         lanes: usize,
         make: MakeTransport,
         clock: Arc<dyn Clock>,
+        redactor: Redactor,
     ) -> Self {
         let (report, finished) = channel();
         let (workers, idle, running) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -53,6 +56,7 @@ impl ParallelTransport {
             first,
             make,
             clock,
+            redactor,
             lanes,
             workers,
             idle,
@@ -89,8 +93,9 @@ impl ParallelTransport {
         let transport = (self.make)()?;
         let (send, requests) = channel();
         let (report, clock) = (self.report.clone(), Arc::clone(&self.clock));
+        let redactor = self.redactor.clone();
         let thread = std::thread::Builder::new().name("read".to_owned());
-        thread.spawn(move || work(transport, &requests, &report, &*clock)).ok()?;
+        thread.spawn(move || work(transport, &requests, &report, &*clock, &redactor)).ok()?;
         self.workers.push(send);
         Some(self.workers.len() - 1)
     }
@@ -101,16 +106,24 @@ fn work(
     requests: &Receiver<(u64, Request)>,
     report: &Sender<FinishedRead>,
     clock: &dyn Clock,
+    redactor: &Redactor,
 ) {
     for (id, request) in requests {
         let start = clock.monotonic();
         // Without a result, the caller would wait for ever.
-        let outcome = catch_unwind(AssertUnwindSafe(|| transport.send(&request)));
-        let outcome = outcome.unwrap_or_else(|_| {
-            Err(TransportError::Unknown("internal error: the request ended early".to_owned()))
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let outcome = transport.send(&request);
+            let time = clock.monotonic().saturating_sub(start);
+            let removed = redactor.removed_secrets();
+            let outcome = redactor.outcome(&request, outcome);
+            FinishedRead { id, outcome, time, removed: Some(removed) }
+        }));
+        let read = outcome.unwrap_or_else(|_| {
+            let text = "internal error: the request ended early".to_owned();
+            let outcome = Err(TransportError::Unknown(text));
+            FinishedRead { id, outcome, time: Duration::ZERO, removed: None }
         });
-        let time = clock.monotonic().saturating_sub(start);
-        if report.send(FinishedRead { id, outcome, time }).is_err() {
+        if report.send(read).is_err() {
             return;
         }
     }
@@ -176,7 +189,13 @@ mod tests {
         let make = move || Some(Box::new(Meeting(Arc::clone(&barrier))) as Box<dyn Transport>);
         let (first, clock) =
             (Meeting(Arc::new(Barrier::new(1))), SimulatedClock::new(Timestamp(0)));
-        ParallelTransport::new(Box::new(first), lanes, Box::new(make), Arc::new(clock))
+        ParallelTransport::new(
+            Box::new(first),
+            lanes,
+            Box::new(make),
+            Arc::new(clock),
+            Redactor::default(),
+        )
     }
 
     /// Responds after 200 ms.
@@ -195,7 +214,8 @@ mod tests {
         let slow = Slow(Arc::clone(&clock));
         let make = move || Some(Box::new(Slow(Arc::clone(&slow.0))) as Box<dyn Transport>);
         let first = Box::new(Slow(Arc::clone(&clock)));
-        let mut transport = ParallelTransport::new(first, 1, Box::new(make), clock.clone());
+        let mut transport =
+            ParallelTransport::new(first, 1, Box::new(make), clock.clone(), Redactor::default());
         assert!(transport.begin_read(1, &Request::get("/api/qr")));
         let arrived = transport.finished.recv().unwrap();
         clock.sleep(Duration::from_secs(3600));
@@ -237,7 +257,8 @@ mod tests {
         let mut responses = Some(responses);
         let make = move || Some(Box::new(Silent(responses.take()?)) as Box<dyn Transport>);
         let first = Box::new(Meeting(Arc::new(Barrier::new(1))));
-        let mut transport = ParallelTransport::new(first, 1, Box::new(make), clock);
+        let mut transport =
+            ParallelTransport::new(first, 1, Box::new(make), clock, Redactor::default());
         assert!(transport.begin_read(1, &Request::get("/api/qr")));
         interrupt.raise();
         assert!(transport.next_read().is_none());
@@ -250,5 +271,33 @@ mod tests {
         assert!(transport.begin_read(1, &Request::get("/api/panic")));
         let read = transport.next_read().unwrap();
         assert!(matches!(read.outcome, Err(TransportError::Unknown(_))));
+    }
+
+    /// Responds with the path.
+    struct Echo;
+
+    impl Transport for Echo {
+        fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
+            Ok(Response { body: request.path.clone().into_bytes(), ..Response::default() })
+        }
+    }
+
+    #[test]
+    fn secrets_are_removed_on_the_thread_of_the_read_and_the_result_says_which() {
+        let redactor = Redactor::default();
+        redactor.add("first-secret");
+        let make = || Some(Box::new(Echo) as Box<dyn Transport>);
+        let clock = Arc::new(SimulatedClock::new(Timestamp(0)));
+        let own = redactor.clone();
+        let mut transport = ParallelTransport::new(Box::new(Echo), 1, Box::new(make), clock, own);
+        assert!(transport.begin_read(1, &Request::get("/api/first-secret/later-secret")));
+        let read = transport.next_read().unwrap();
+        assert_eq!(read.outcome.unwrap().body, b"/api/[redacted]/later-secret");
+        assert_eq!(read.removed, Some(redactor.removed_secrets()));
+        redactor.add("later-secret");
+        assert_ne!(read.removed, Some(redactor.removed_secrets()));
+        let other = Redactor::default();
+        other.add("first-secret");
+        assert_ne!(read.removed, Some(other.removed_secrets()));
     }
 }

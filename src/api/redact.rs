@@ -22,7 +22,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::envelope::success_messages;
-use super::http::{Method, Request, Response, Transport, TransportError};
+use super::http::{Method, RemovedSecrets, Request, Response, Transport, TransportError};
 pub use crate::api::redact::decoding::STRONG_SECRET_LENGTH;
 use crate::api::redact::decoding::{Decoding, Mapped, has_escape, pass, quick_pass};
 use crate::api::webhook_url::WebhookUrl;
@@ -117,10 +117,30 @@ impl Redactor {
         known.add(vec![patterns(secret)]);
     }
 
-    /// The number of secrets. It grows with each that is added.
+    /// Removes the secrets from the result of a request.
+    ///
+    /// # Errors
+    /// The error in `outcome`, without secrets.
+    pub fn outcome(
+        &self,
+        request: &Request,
+        outcome: Result<Response, TransportError>,
+    ) -> Result<Response, TransportError> {
+        let clean = |why: String| self.text(&why).into_owned();
+        match outcome {
+            Ok(response) => Ok(self.response(request, response)),
+            Err(TransportError::NotSent(why)) => Err(TransportError::NotSent(clean(why))),
+            Err(TransportError::Untrusted(why)) => Err(TransportError::Untrusted(clean(why))),
+            Err(TransportError::Unknown(why)) => Err(TransportError::Unknown(clean(why))),
+            Err(TransportError::TooLarge(bytes)) => Err(TransportError::TooLarge(bytes)),
+        }
+    }
+
+    /// What this redactor removes now.
     #[must_use]
-    pub fn number_of_secrets(&self) -> usize {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).all.len()
+    pub fn removed_secrets(&self) -> RemovedSecrets {
+        let number = self.0.read().unwrap_or_else(PoisonError::into_inner).all.len();
+        RemovedSecrets { list: Arc::as_ptr(&self.0).addr(), number }
     }
 
     /// Adds the address of a webhook: the whole of it, and each part that is long enough to be a
@@ -462,27 +482,9 @@ pub struct RedactingTransport<T> {
     pub redactor: Redactor,
 }
 
-impl<T> RedactingTransport<T> {
-    /// Removes the secrets from a result of the inner transport.
-    pub fn redact(
-        &self,
-        request: &Request,
-        outcome: Result<Response, TransportError>,
-    ) -> Result<Response, TransportError> {
-        let clean = |why: String| self.redactor.text(&why).into_owned();
-        match outcome {
-            Ok(response) => Ok(self.redactor.response(request, response)),
-            Err(TransportError::NotSent(why)) => Err(TransportError::NotSent(clean(why))),
-            Err(TransportError::Untrusted(why)) => Err(TransportError::Untrusted(clean(why))),
-            Err(TransportError::Unknown(why)) => Err(TransportError::Unknown(clean(why))),
-            Err(TransportError::TooLarge(bytes)) => Err(TransportError::TooLarge(bytes)),
-        }
-    }
-}
-
 impl<T: Transport> Transport for RedactingTransport<T> {
     fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
         let outcome = self.inner.send(request);
-        self.redact(request, outcome)
+        self.redactor.outcome(request, outcome)
     }
 }

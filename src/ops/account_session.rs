@@ -283,7 +283,13 @@ fn account_transport(env: &Env, account: &AccountConfig) -> Result<AccountTransp
                 Some(Box::new(further) as Box<dyn Transport>)
             };
             let (first, clock) = (Box::new(first), Arc::clone(&env.clock));
-            let transport = ParallelTransport::new(first, MAX_LANES, Box::new(make), clock);
+            let transport = ParallelTransport::new(
+                first,
+                MAX_LANES,
+                Box::new(make),
+                clock,
+                env.redactor.clone(),
+            );
             Ok((Box::new(transport), key, service))
         }
     }

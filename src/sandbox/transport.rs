@@ -167,7 +167,7 @@ impl Transport for SandboxTransport {
         // Without the time for which a response that had arrived was not asked for.
         let waited = started.saturating_sub(arrives);
         let time = self.clock.monotonic().saturating_sub(sent).saturating_sub(waited);
-        Some(FinishedRead { id, outcome, time })
+        Some(FinishedRead { id, outcome, time, removed: None })
     }
 }
 

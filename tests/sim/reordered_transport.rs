@@ -28,7 +28,7 @@ impl<T: Transport> ReorderedTransport<T> {
         let start = self.clock.monotonic();
         let outcome = self.inner.send(request);
         let time = self.clock.monotonic().saturating_sub(start);
-        FinishedRead { id, outcome, time }
+        FinishedRead { id, outcome, time, removed: None }
     }
 }
 

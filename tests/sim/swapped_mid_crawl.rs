@@ -121,7 +121,7 @@ impl Transport for SlowAccount {
 
     fn begin_read(&mut self, id: u64, request: &Request) -> bool {
         let outcome = self.send(request);
-        let finished = FinishedRead { id, outcome, time: Duration::ZERO };
+        let finished = FinishedRead { id, outcome, time: Duration::ZERO, removed: None };
         self.running.push((request.path.clone(), finished));
         true
     }

@@ -95,7 +95,7 @@ impl Client {
         request: &Request,
         kept: KeptRead,
     ) -> Option<Result<Response, ApiErrorKind>> {
-        if kept.secrets == self.transport.redactor.number_of_secrets() {
+        if kept.removed == self.transport.redactor.removed_secrets() {
             return Some(kept.outcome);
         }
         let response = kept.outcome.ok()?;
@@ -153,7 +153,8 @@ impl Client {
         let Some(finished) = self.transport.inner.next_read() else {
             for read in std::mem::take(&mut self.ahead.in_flight) {
                 let lost = TransportError::Unknown("internal error: a read was lost".to_owned());
-                self.keep(read, Err(lost), Duration::ZERO);
+                let (id, time) = (read.id, Duration::ZERO);
+                self.keep(read, FinishedRead { id, outcome: Err(lost), time, removed: None });
             }
             return false;
         };
@@ -163,18 +164,18 @@ impl Client {
 
     fn end(&mut self, finished: FinishedRead) {
         if let Some(read) = self.ahead.end(finished.id) {
-            self.keep(read, finished.outcome, finished.time);
+            self.keep(read, finished);
         }
     }
 
-    fn keep(
-        &mut self,
-        read: ReadInFlight,
-        outcome: Result<Response, TransportError>,
-        time: Duration,
-    ) {
+    fn keep(&mut self, read: ReadInFlight, finished: FinishedRead) {
+        let FinishedRead { outcome, time, .. } = finished;
         let request = self.read_request(&read.path);
-        let outcome = self.transport.redact(&request, outcome);
+        let removed = self.transport.redactor.removed_secrets();
+        let outcome = match finished.removed == Some(removed) {
+            true => outcome,
+            false => self.transport.redactor.outcome(&request, outcome),
+        };
         let bytes = outcome.as_ref().map_or(0, |response| response.body.len());
         let outcome = self.after_send(&request, read.sent, time, outcome);
         let sent = self.ahead.last_id();
@@ -186,8 +187,7 @@ impl Client {
         let is_early = read.path != self.ahead.wanted;
         let is_stale = is_early && matches!(&outcome, Err(kind) if is_overload(kind));
         if !read.unwanted && !is_stale {
-            let secrets = self.transport.redactor.number_of_secrets();
-            self.ahead.finish(read.path, KeptRead { outcome, secrets });
+            self.ahead.finish(read.path, KeptRead { outcome, removed });
         }
     }
 }

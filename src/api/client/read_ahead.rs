@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::width::Width;
 use crate::api::error::ApiErrorKind;
-use crate::api::http::Response;
+use crate::api::http::{RemovedSecrets, Response};
 use crate::api::pacer::SentRequest;
 
 /// The first pages of this number of later lists may be kept while a long list is read.
@@ -24,8 +24,7 @@ pub(super) struct ReadInFlight {
 #[derive(Debug)]
 pub(super) struct KeptRead {
     pub outcome: Result<Response, ApiErrorKind>,
-    /// The number of secrets that were removed from it.
-    pub secrets: usize,
+    pub removed: RemovedSecrets,
 }
 
 /// The announced reads of a client.
@@ -148,7 +147,10 @@ mod tests {
         let mut ahead = ReadAhead::new(4);
         for path in ["/api/qr?page=2", "/api/qrs?page=2"] {
             let outcome = Ok(Response::default());
-            ahead.finish(path.to_owned(), KeptRead { outcome, secrets: 0 });
+            ahead.finish(
+                path.to_owned(),
+                KeptRead { outcome, removed: RemovedSecrets { list: 0, number: 0 } },
+            );
         }
         ahead.announce(["/api/qr?page=2".to_owned(), "/api/qr?page=3".to_owned()]);
         assert_eq!(ahead.next_announced().map(String::as_str), Some("/api/qr?page=3"));

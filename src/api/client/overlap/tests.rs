@@ -71,7 +71,8 @@ impl Transport for Reversed {
         let last = running.len().checked_sub(1)?;
         let (id, path) = running.remove(if self.in_order { 0 } else { last });
         drop(running);
-        Some(FinishedRead { id, outcome: self.respond(&path), time: Duration::ZERO })
+        let outcome = self.respond(&path);
+        Some(FinishedRead { id, outcome, time: Duration::ZERO, removed: None })
     }
 }
 
