@@ -227,10 +227,10 @@ fn csv_files(
 fn workbook_file(folder: &Path, loaded: &mut LoadedState) -> Result<WrittenFile, OpError> {
     let known = loaded.sent()?;
     let mut file = ExportFile::new(folder, WORKBOOK.to_owned(), None)?;
-    let mut book = WorkbookWriter::begin();
+    let mut book = file.checked(WorkbookWriter::begin())?;
     let mut links = Vec::new();
     for resource in loaded.resources.clone() {
-        let mut sheet = SheetWriter::begin(CsvKind::Resource(resource));
+        let mut sheet = file.checked(SheetWriter::begin(CsvKind::Resource(resource)))?;
         let mut written = Ok(());
         loaded.each(resource, |record| {
             file.records += 1;
@@ -247,7 +247,7 @@ fn workbook_file(folder: &Path, loaded: &mut LoadedState) -> Result<WrittenFile,
         file.checked(written.and_then(|()| book.add(sheet)))?;
     }
     if !links.is_empty() {
-        let mut sheet = SheetWriter::begin(CsvKind::CampaignLinks);
+        let mut sheet = file.checked(SheetWriter::begin(CsvKind::CampaignLinks))?;
         let written = links.iter().try_for_each(|(campaign, link)| sheet.link(*campaign, *link));
         file.checked(written.and_then(|()| book.add(sheet)))?;
     }

@@ -371,9 +371,9 @@ proptest! {
     #[test]
     fn an_exported_workbook_reads_back(state in state()) {
         let desired = DesiredState::of_state(&state, "x");
-        let mut book = WorkbookWriter::begin();
+        let mut book = WorkbookWriter::begin().unwrap();
         for resource in Resource::ALL {
-            let mut sheet = SheetWriter::begin(CsvKind::Resource(resource));
+            let mut sheet = SheetWriter::begin(CsvKind::Resource(resource)).unwrap();
             for record in state.get(resource).unwrap().values() {
                 sheet.record(record, None).unwrap();
             }

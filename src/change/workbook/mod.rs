@@ -10,7 +10,6 @@ mod sheet;
 mod values;
 pub mod write;
 mod xlsx;
-mod xlsx_write;
 mod xml;
 
 use std::collections::HashSet;

@@ -5,40 +5,51 @@
 
 use std::io::{Error, Write};
 
+use rust_xlsxwriter::{DocProperties, ExcelDateTime, Format, Workbook, Worksheet, XlsxError};
+
 use crate::change::csv_files::CsvKind;
 use crate::change::csv_files::write::{sent_cell, sent_columns};
 use crate::change::workbook::values::INEXACT;
-use crate::change::workbook::xlsx_write::{SheetLimit, XlsxSheet, XlsxWriter};
 use crate::model::{FieldValue, Record, SentFields};
 
 /// A workbook being written, sheet by sheet.
 pub struct WorkbookWriter {
-    book: XlsxWriter,
+    book: Workbook,
     sheets: Vec<CsvKind>,
 }
 
 /// A sheet being written, row by row.
 pub struct SheetWriter {
     kind: CsvKind,
-    sheet: XlsxSheet,
+    sheet: Worksheet,
+    /// The number of rows, with the header.
+    rows: u32,
+    columns: u16,
     /// The write-only fields, in the order of their columns.
     sent: Vec<&'static str>,
 }
 
 impl WorkbookWriter {
     /// Begins a workbook without sheets.
-    #[must_use]
-    pub fn begin() -> Self {
-        Self { book: XlsxWriter::new(), sheets: Vec::new() }
+    ///
+    /// # Errors
+    /// Never: the date of its properties is valid.
+    pub fn begin() -> std::io::Result<Self> {
+        let mut book = Workbook::new();
+        // A fixed time, so that the same records make the same bytes.
+        let time = ExcelDateTime::from_ymd(2000, 1, 1).map_err(|error| io_error(&error))?;
+        book.set_properties(&DocProperties::new().set_creation_datetime(&time));
+        Ok(Self { book, sheets: Vec::new() })
     }
 
     /// Adds a finished sheet.
     ///
     /// # Errors
-    /// If the sheet is too large.
+    /// If the sheet cannot be finished.
     pub fn add(&mut self, sheet: SheetWriter) -> std::io::Result<()> {
         self.sheets.push(sheet.kind);
-        self.book.add(&sheet.sheet)
+        self.book.push_worksheet(sheet.finish().map_err(|error| io_error(&error))?);
+        Ok(())
     }
 
     /// The kinds of the sheets.
@@ -47,24 +58,38 @@ impl WorkbookWriter {
         &self.sheets
     }
 
-    /// Writes the workbook, which has a sheet.
+    /// Writes the workbook.
     ///
     /// # Errors
     /// If writing fails.
-    pub fn finish(self, out: impl Write) -> std::io::Result<()> {
-        self.book.finish(out)
+    pub fn finish(mut self, out: impl Write + Send) -> std::io::Result<()> {
+        self.book.save_to_writer(out).map_err(|error| io_error(&error))
     }
 }
 
 impl SheetWriter {
     /// Begins a sheet with its header.
-    #[must_use]
-    pub fn begin(kind: CsvKind) -> Self {
+    ///
+    /// # Errors
+    /// Never: the names of columns are valid cells.
+    pub fn begin(kind: CsvKind) -> std::io::Result<Self> {
+        let begun = || -> Result<_, XlsxError> {
+            let mut sheet = Worksheet::new();
+            sheet.set_name(kind.name())?.set_freeze_panes(1, 0)?;
+            let bold = Format::new().set_bold();
+            let mut columns = 0;
+            for name in kind.columns() {
+                sheet.write_string_with_format(0, columns, name, &bold)?;
+                columns += 1;
+            }
+            Ok((sheet, columns))
+        };
+        let (sheet, columns) = begun().map_err(|error| io_error(&error))?;
         let sent = match kind {
             CsvKind::Resource(resource) => sent_columns(resource),
             CsvKind::CampaignLinks => Vec::new(),
         };
-        Self { kind, sheet: XlsxSheet::new(kind.name(), kind.columns()), sent }
+        Ok(Self { kind, sheet, rows: 1, columns, sent })
     }
 
     /// Writes a record of a resource with its sent values.
@@ -80,7 +105,7 @@ impl SheetWriter {
             self.sent.iter().map(|name| sent_cell(record, sent, name).into_owned()).collect();
         let sent = sent.into_iter().map(|text| FieldValue::Text(text.into()));
         self.row(record.values.iter().cloned().chain(sent))
-            .map_err(|limit| too_much(limit, self.kind, &record.key))
+            .map_err(|error| too_much(&error, self.kind, &record.key))
     }
 
     /// Writes a campaign and a link of it.
@@ -89,37 +114,56 @@ impl SheetWriter {
     /// If there are more links than rows in a sheet.
     pub fn link(&mut self, campaign: i64, link: i64) -> std::io::Result<()> {
         self.row([campaign, link].map(FieldValue::Int))
-            .map_err(|limit| too_much(limit, self.kind, &campaign))
+            .map_err(|error| too_much(&error, self.kind, &campaign))
     }
 
     fn row<'v>(
         &mut self,
         values: impl IntoIterator<Item = FieldValue<'v>>,
-    ) -> Result<(), SheetLimit> {
-        self.sheet.begin_row()?;
-        for value in values {
+    ) -> Result<(), XlsxError> {
+        for (column, value) in (0..).zip(values) {
             match value {
-                FieldValue::Int(number) if number.unsigned_abs() < INEXACT => {
-                    self.sheet.number(number);
-                }
-                FieldValue::Int(number) => self.sheet.text(&number.to_string())?,
-                FieldValue::Bool(value) => self.sheet.boolean(value),
-                value if value.cell().is_empty() => self.sheet.empty(),
-                value => self.sheet.text(&value.cell())?,
-            }
+                FieldValue::Int(number) => match exact(number) {
+                    Some(number) => self.sheet.write_number(self.rows, column, number)?,
+                    None => self.sheet.write_string(self.rows, column, number.to_string())?,
+                },
+                FieldValue::Bool(value) => self.sheet.write_boolean(self.rows, column, value)?,
+                value if value.cell().is_empty() => continue,
+                value => self.sheet.write_string(self.rows, column, value.cell())?,
+            };
         }
+        self.rows += 1;
         Ok(())
+    }
+
+    fn finish(mut self) -> Result<Worksheet, XlsxError> {
+        let last = self.columns.saturating_sub(1);
+        self.sheet.autofilter(0, 0, self.rows.saturating_sub(1), last)?;
+        // As wide as the first rows need, in pixels at most half a screen.
+        self.sheet.set_autofit_max_row(200).set_autofit_max_width(400).autofit();
+        Ok(self.sheet)
     }
 }
 
-fn too_much(limit: SheetLimit, kind: CsvKind, key: &dyn std::fmt::Display) -> Error {
-    Error::other(match limit {
-        SheetLimit::Text => format!(
+/// The number as the 64-bit float of a cell, if that is exact.
+fn exact(number: i64) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "it is below 2^53")]
+    (number.unsigned_abs() < INEXACT).then_some(number as f64)
+}
+
+fn io_error(error: &XlsxError) -> Error {
+    Error::other(error.to_string())
+}
+
+fn too_much(error: &XlsxError, kind: CsvKind, key: &dyn std::fmt::Display) -> Error {
+    match error {
+        XlsxError::MaxStringLengthExceeded => Error::other(format!(
             "a text of {kind} {key} is longer than the 32,767 characters of a cell; a CSV file has \
              no such limit"
-        ),
-        SheetLimit::Rows => {
-            format!("there are more {kind} than the rows of a sheet; a CSV file has no such limit")
-        }
-    })
+        )),
+        XlsxError::RowColumnLimitError => Error::other(format!(
+            "there are more {kind} than the rows of a sheet; a CSV file has no such limit"
+        )),
+        error => io_error(error),
+    }
 }
