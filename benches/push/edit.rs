@@ -11,9 +11,8 @@ use linkvault::sandbox::{Behaviour, SandboxService};
 
 use crate::creates::KEY;
 
-/// The requests of `plan` to a file and of `apply` of that file, for one renamed campaign of the
-/// sample account.
-pub fn requests(home: &Path) -> [u64; 2] {
+/// The requests of `apply` of an export with one renamed campaign of the sample account.
+pub fn requests(home: &Path) -> u64 {
     let store = sample_account(SystemClock::new(Interrupt::default()).now());
     let behaviour = Behaviour::parse("rate-limit=none").unwrap();
     let service = SandboxService::new(store, ApiKey::new(KEY), behaviour).with_log_limit(0);
@@ -41,10 +40,7 @@ pub fn requests(home: &Path) -> [u64; 2] {
     let text = std::fs::read_to_string(&file).unwrap();
     assert_eq!(text.matches("Summer Sale").count(), 1);
     std::fs::write(&file, text.replace("Summer Sale", "Autumn Sale")).unwrap();
-    let requests = [
-        run(&["plan", "sheets", "--to", "main", "-o", "plan.json"]),
-        run(&["apply", "plan.json", "--to", "main", "--yes"]),
-    ];
+    let requests = run(&["apply", "sheets", "--to", "main", "--yes"]);
     let renamed = service.lock().unwrap().store().campaigns.get(4).unwrap().name == "Autumn Sale";
     assert!(renamed);
     server.stop();

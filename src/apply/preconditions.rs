@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::api::client::LONG_PAUSE;
+use crate::api::http::Method;
 use crate::apply::error::ApplyError;
 use crate::apply::journal_step::StepRun;
 use crate::apply::recovery::{ListingEvidence, evidence_for};
-use crate::apply::runner::{AccountCheck, MAX_READS, PlanRunner};
+use crate::apply::runner::{MAX_READS, PlanRunner};
 use crate::apply::stale::changed_by_others;
 use crate::change::plan::fingerprints::fingerprints;
-use crate::change::staleness::{is_account_due, lists};
-use crate::clock::ClockReading;
-use crate::crawl::{self, CrawlError};
+use crate::change::staleness::{SinceAccountCheck, lists};
+use crate::crawl::{self, AccountCheck, CrawlError};
 use crate::model::{Resource, State, Verb};
 use crate::vault::journal::{StepResult, StepState};
 
@@ -97,20 +97,51 @@ impl PlanRunner<'_> {
     }
 
     fn is_account_due(&self) -> bool {
-        let Some(proven) = self.proofs.account else { return true };
-        let paused = || self.client.time_since_send().is_none_or(|idle| idle > LONG_PAUSE);
-        proven.broken != self.client.connection_failures()
-            || is_account_due(proven.at.age(self.clock))
-            || paused()
+        self.since_account_check().is_none_or(|since| since.is_due_before_write())
+    }
+
+    /// What happened since this process last checked the account; `None` if it did not.
+    fn since_account_check(&self) -> Option<SinceAccountCheck> {
+        let check = self.proofs.account?;
+        Some(SinceAccountCheck {
+            age: check.at.age(self.clock),
+            requests: self.client.counters().requests.saturating_sub(check.requests),
+            has_failed: check.failures != self.client.connection_failures(),
+            is_paused: self.client.time_since_send().is_none_or(|idle| idle > LONG_PAUSE),
+        })
+    }
+
+    /// Whether the observation after the run checks the account, if this many requests are sent
+    /// before.
+    pub fn is_account_due_after(&self, requests: u64) -> bool {
+        self.since_account_check().is_none_or(|since| {
+            let requests = since.requests.saturating_add(requests);
+            let since = SinceAccountCheck { requests, ..since };
+            since.is_due_after_run(self.touched.contains(&Resource::Account))
+        })
+    }
+
+    /// The check of the account with which the observation after the run can begin. Waits for the
+    /// rate limit first, as before a write: after the wait, the check may be too old.
+    pub fn check_for_observation(&mut self) -> Result<Option<AccountCheck>, ApplyError> {
+        if self.is_account_due_after(0) {
+            return Ok(None);
+        }
+        let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
+        if let Err(error) = self.client.wait_for_turn(Method::Get, path) {
+            return self.stop(error).map(|()| None);
+        }
+        Ok(self.proofs.account.filter(|_| !self.is_account_due_after(0)))
     }
 
     /// Requests the account and checks that it is the vault's own.
     fn verify_account(&mut self) -> Result<(), ApplyError> {
-        let at = ClockReading::now(self.clock);
+        let check = AccountCheck::next(self.clock, self.client);
         match crawl::verify_account(self.client, self.vault, &self.options.service) {
             Ok(()) => {
-                self.proofs.account =
-                    Some(AccountCheck { at, broken: self.client.connection_failures() });
+                let failures = self.client.connection_failures();
+                let pauses = self.client.pauses();
+                self.proofs.account = Some(AccountCheck { failures, pauses, ..check });
                 Ok(())
             }
             Err(CrawlError::Api(error)) => self.stop(error),

@@ -9,11 +9,13 @@ use crate::apply::journal_step::{
     LEFT_BY_DECISION, StepRun, load_step_runs, parse_step, step_title, unfinished_step_message,
 };
 use crate::apply::reconcile::KnownIds;
-use crate::apply::runner::{AccountCheck, Freshness, MAX_READS, PlanRunner};
+use crate::apply::runner::{Freshness, MAX_READS, PlanRunner};
 use crate::apply::{ApplyOptions, RunReport, remember, stale, step_request};
 use crate::change::plan::{CurrentState, Plan, PlanStep};
 use crate::clock::{Clock, Timestamp};
-use crate::crawl::{self, CrawlError, CrawlReport, ObservationScope, ServiceLink, Unread};
+use crate::crawl::{
+    self, AccountCheck, CrawlError, CrawlReport, ObservationScope, ServiceLink, Unread,
+};
 use crate::model::{Resource, RunId, SnapshotId, State, Verb};
 use crate::progress::{NoProgress, Progress};
 use crate::vault::journal::{
@@ -153,7 +155,8 @@ fn run_open_steps(
     }
     let all = load_step_runs(vault, run)?;
     let (known, reading) = known_ids_before(vault, run, &all)?;
-    let proofs = Freshness::new(vault, clock, client, options, run, mode == RunMode::Begin)?;
+    let fresh = (mode == RunMode::Begin).then_some(spent);
+    let proofs = Freshness::new(vault, clock, client, options, run, fresh)?;
     let open = all.iter().filter(|work| work.is_open()).count() as u64;
     let runner = &mut PlanRunner {
         client,
@@ -169,6 +172,7 @@ fn run_open_steps(
         intended: BTreeSet::new(),
         unanswered: 0,
         reading,
+        touched: &run.touched,
         wrote: false,
         seen: run.after.is_some(),
         told: BTreeSet::new(),
@@ -366,18 +370,20 @@ impl PlanRunner<'_> {
         })
     }
 
-    /// Reads the resources `which` into the run's own vault, or into `aside`.
+    /// Reads the resources `which` into the run's own vault, or into `aside`; with `checked`, without
+    /// a first request for the account.
     fn crawl_lists(
         &mut self,
         which: &[Resource],
         resume: bool,
         progress: &dyn Progress,
         aside: Option<&mut Vault>,
+        checked: Option<AccountCheck>,
     ) -> Result<CrawlReport, ApplyError> {
         let deleted = |it: &&StepRun| it.step.verb == Verb::Delete && it.state == StepState::Done;
         let deleted = self.all.iter().filter(deleted);
         let deleted = deleted.filter_map(|it| Some((it.step.resource, it.step.id?))).collect();
-        let scope = ObservationScope::Run { which, deleted, resume };
+        let scope = ObservationScope::Run { which, deleted, resume, checked };
         let service = &self.options.service;
         let link = ServiceLink { client: self.client, clock: self.clock, progress, service };
         crawl::observe(link, scope, aside.unwrap_or(self.vault))
@@ -408,8 +414,9 @@ impl PlanRunner<'_> {
         loop {
             looks += 1;
             let mut memory = aside.then(|| self.vault.empty_of_same_account()).transpose()?;
-            let began = AccountCheck::now(self.clock, self.client);
-            let seen = self.crawl_lists(resources, false, &NoProgress, memory.as_mut())?.snapshot;
+            let began = AccountCheck::next(self.clock, self.client);
+            let report = self.crawl_lists(resources, false, &NoProgress, memory.as_mut(), None)?;
+            let seen = report.snapshot;
             match crawl::require_complete(&seen, resources) {
                 Ok(()) => {
                     let vault = memory.as_mut().unwrap_or(self.vault);
@@ -444,7 +451,9 @@ impl PlanRunner<'_> {
         &mut self,
         run: &Run,
     ) -> Result<(Vec<RunProblem>, SnapshotId), ApplyError> {
-        let snapshot = self.crawl_lists(&run.touched, !self.wrote, self.progress, None)?.snapshot;
+        let checked = self.check_for_observation()?;
+        let (which, resume) = (&run.touched, !self.wrote);
+        let snapshot = self.crawl_lists(which, resume, self.progress, None, checked)?.snapshot;
         let unread = crawl::unread(&snapshot, &run.touched);
         let mut whole = run.touched.clone();
         whole.retain(|it| unread.iter().all(|unread| unread.resource != *it));

@@ -11,6 +11,7 @@ use crate::change::lists::Lists;
 use crate::change::plan::RequestRate;
 use crate::change::staleness::{DEFAULT, StalenessLimit, lists};
 use crate::clock::{Clock, ClockReading};
+use crate::crawl::AccountCheck;
 use crate::model::paging::Paging;
 use crate::model::{Resource, RunId, State};
 use crate::progress::Progress;
@@ -22,20 +23,6 @@ use crate::vault::{Vault, VaultError};
 pub(super) const MAX_READS: u32 = 3;
 /// The rate limit, in requests per minute, until the service sends its own.
 const DEFAULT_LIMIT: u64 = 30;
-
-/// When the account was checked, and how many requests of the client had failed by then because
-/// there was no connection: a new connection may lead to another service.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct AccountCheck {
-    pub at: ClockReading,
-    pub broken: u64,
-}
-
-impl AccountCheck {
-    pub fn now(clock: &dyn Clock, client: &Client) -> Self {
-        Self { at: ClockReading::now(clock), broken: client.connection_failures() }
-    }
-}
 
 /// When the account and its lists were last checked.
 #[derive(Debug)]
@@ -51,14 +38,14 @@ pub(super) struct Freshness {
 
 impl Freshness {
     /// At the start of a process that works on `run`. `fresh`: the run's first snapshot was just
-    /// made.
+    /// made, after this many requests of the client.
     pub fn new(
         vault: &mut Vault,
         clock: &dyn Clock,
         client: &Client,
         options: &ApplyOptions,
         run: &Run,
-        fresh: bool,
+        fresh: Option<u64>,
     ) -> Result<Self, ApplyError> {
         let mut proofs = Self {
             base: State::default(),
@@ -93,11 +80,13 @@ impl Freshness {
         let lists = Lists::of(&proofs.base, paging);
         let rate = RequestRate { limit, reserve: options.reserve };
         proofs.staleness = StalenessLimit::new(max, rate, lists);
-        if fresh {
+        if let Some(sent) = fresh {
             let began = ClockReading::at(clock, snapshot.started);
             proofs.read = snapshot.outcomes.iter().map(|it| (it.resource, began)).collect();
             // When a connection failed is not known: if any did, the account is checked again.
-            proofs.account = Some(AccountCheck { at: began, broken: 0 });
+            // After a pause, the crawl has checked it.
+            let (requests, pauses) = (sent + 1, client.pauses());
+            proofs.account = Some(AccountCheck { at: began, requests, failures: 0, pauses });
         }
         Ok(proofs)
     }
@@ -122,8 +111,10 @@ pub(super) struct PlanRunner<'a> {
     pub intended: BTreeSet<usize>,
     /// The number of consecutive creates without a response.
     pub unanswered: u32,
-    /// The requests that the crawl at the end will take.
+    /// The requests that the crawl at the end will take, with one for the account.
     pub reading: u64,
+    /// The resources that it will read.
+    pub touched: &'a [Resource],
     /// Whether this process sent a write.
     pub wrote: bool,
     /// Whether an earlier process made the snapshot after the run.

@@ -404,7 +404,8 @@ impl PlanRunner<'_> {
             self.told.insert(step);
         }
         let (total, left) = (self.all.len() as u64, self.open);
-        let requests = left + self.reading;
+        let skipped = u64::from(!self.is_account_due_after(left));
+        let requests = left + self.reading.saturating_sub(skipped);
         let time = self.client.estimate(requests);
         self.progress.event(&Event::Steps { done: total - left, total, requests, time });
         Ok(())

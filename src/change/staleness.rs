@@ -19,6 +19,9 @@ pub(super) const WINDOW: Duration = Duration::from_secs(60);
 /// and
 /// a plan knows the time of a request only by its window.
 const LEEWAY: Duration = Duration::from_secs(15);
+/// After this many requests since the account was checked, the observation after a run checks it
+/// again.
+const MOST_REQUESTS: u64 = 10;
 /// Reading lists again takes at most one in this number of requests.
 const REREAD_SHARE: u64 = 20;
 
@@ -70,13 +73,23 @@ impl StalenessLimit {
     pub fn rereads(&self, plan: &Plan, before: u64) -> Rereads {
         let all: BTreeSet<_> = plan.steps.iter().flat_map(lists).collect();
         let longest = all.iter().map(|it| self.of(*it)).max().unwrap_or_default();
-        let none = Rereads { oldest: longest, ..Rereads::default() };
-        let Some(share) = self.share else { return none };
+        let reads_account = plan.touched().contains(&Resource::Account);
+        let after = |age, requests| {
+            let since = SinceAccountCheck { age, requests, ..SinceAccountCheck::default() };
+            since.is_due_after_run(reads_account)
+        };
+        let Some(share) = self.share else {
+            let sent = before.saturating_sub(1).saturating_add(plan.steps.len() as u64);
+            let account = after(Duration::ZERO, sent);
+            return Rereads { oldest: longest, account, ..Rereads::default() };
+        };
         let age = |sent: u64, read: u64| {
             let windows = (sent / share).saturating_sub(read);
             WINDOW.saturating_mul(u32::try_from(windows).unwrap_or(u32::MAX))
         };
         let (mut sent, mut extra, mut now) = (before, 0, self.lists.clone());
+        // The requests until the account was last checked.
+        let mut checked = 1;
         // The window in which each list was last read.
         let mut read: BTreeMap<Resource, u64> = BTreeMap::new();
         // The window in which the records without a visible key were last known.
@@ -106,6 +119,7 @@ impl StalenessLimit {
                 }
                 // Each crawl checks the account first.
                 read.insert(Resource::Account, window);
+                checked = sent.saturating_add(1);
                 sent = sent.saturating_add(price);
                 extra += price;
             }
@@ -116,7 +130,9 @@ impl StalenessLimit {
             sent = sent.saturating_add(1);
         }
         let lists = read.keys().any(|list| *list != Resource::Account);
-        Rereads { requests: extra, lists, oldest: longest }
+        let proven = read.get(&Resource::Account).copied().unwrap_or(0);
+        let account = after(age(sent, proven), sent.saturating_sub(checked));
+        Rereads { requests: extra, lists, oldest: longest, account }
     }
 }
 
@@ -129,11 +145,47 @@ pub struct Rereads {
     pub lists: bool,
     /// The largest maximum age of the lists that the steps depend on.
     pub oldest: Duration,
+    /// Whether the observation after the run checks the account. `requests` does not include it.
+    pub account: bool,
 }
 
 /// The requests of a crawl of `which`, with the one for the account.
 fn price(lists: &Lists, which: &[Resource]) -> u64 {
     which.iter().map(|it| lists.requests(*it)).fold(1, u64::saturating_add)
+}
+
+/// What happened since the account was checked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SinceAccountCheck {
+    /// The time.
+    pub age: Duration,
+    /// The requests that were sent.
+    pub requests: u64,
+    /// Whether a request failed because there was no connection.
+    pub has_failed: bool,
+    /// Whether no request was sent for long.
+    pub is_paused: bool,
+}
+
+impl SinceAccountCheck {
+    /// Whether the account must be checked again before a write.
+    #[must_use]
+    pub fn is_due_before_write(&self) -> bool {
+        self.has_failed || self.is_paused || is_account_due(self.age)
+    }
+
+    /// Whether the observation after a run must begin with another check. `reads_account`: it reads
+    /// the record of the account.
+    ///
+    /// Without it, records of another account are stored only if the service switches to that
+    /// account after a check that is good enough for writes: a moment earlier, the switch would have
+    /// sent a write there. A crawl cannot notice a switch just after its first request either; in
+    /// both cases it confirms the account before it closes records, and after a pause. The number of
+    /// requests limits how much a run of fast writes leaves to one check.
+    #[must_use]
+    pub fn is_due_after_run(&self, reads_account: bool) -> bool {
+        reads_account || self.requests > MOST_REQUESTS || self.is_due_before_write()
+    }
 }
 
 /// Whether the account must be checked again: a wait for the rate limit takes a minute, or less by
@@ -221,8 +273,29 @@ mod tests {
     fn without_a_limit_nothing_is_read_again() {
         let oldest =
             |seconds| Rereads { oldest: Duration::from_secs(seconds), ..Rereads::default() };
-        assert_eq!(staleness(60, 0, 1).rereads(&steps(1000), 2), oldest(60));
+        let checked = Rereads { account: true, ..oldest(60) };
+        assert_eq!(staleness(60, 0, 1).rereads(&steps(1000), 2), checked);
         assert_eq!(staleness(60, 30, 1).rereads(&steps(0), 2), oldest(0));
+    }
+
+    #[test]
+    fn the_observation_after_a_run_checks_the_account_when_a_write_would_and_after_ten_requests() {
+        let fresh = SinceAccountCheck {
+            age: Duration::from_secs(45),
+            requests: 10,
+            ..SinceAccountCheck::default()
+        };
+        assert!(!fresh.is_due_before_write() && !fresh.is_due_after_run(false));
+        assert!(fresh.is_due_after_run(true));
+        let eleven = SinceAccountCheck { requests: 11, ..fresh };
+        assert!(!eleven.is_due_before_write() && eleven.is_due_after_run(false));
+        for due in [
+            SinceAccountCheck { age: Duration::from_millis(45_001), ..fresh },
+            SinceAccountCheck { has_failed: true, ..fresh },
+            SinceAccountCheck { is_paused: true, ..fresh },
+        ] {
+            assert!(due.is_due_before_write() && due.is_due_after_run(false), "{due:?}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::api::client::{Client, GetOptions};
 use crate::api::envelope;
 use crate::api::error::ApiError;
 use crate::api::http::Response;
+use crate::clock::{Clock, ClockReading};
 use crate::model::{DecodedRecord, Resource, Verb};
 use crate::vault::{AccountIdentity, Vault};
 
@@ -24,6 +25,34 @@ impl AccountAnswer {
         let raw = envelope::single(&self.response.body, "data")
             .map_err(|why| client.malformed_response(self.path, &self.response, &why))?;
         DecodedRecord::read(Resource::Account, None, raw.get()).map_err(CrawlError::Account)
+    }
+}
+
+/// A request that confirmed that the account is the vault's own, and what its client had counted by
+/// then.
+#[derive(Debug, Clone, Copy)]
+pub struct AccountCheck {
+    /// When it was sent, or before.
+    pub at: ClockReading,
+    /// Requests, with this one.
+    pub requests: u64,
+    /// Requests that failed because there was no connection: a new connection may lead to another
+    /// service.
+    pub failures: u64,
+    /// Requests after a long pause.
+    pub pauses: u64,
+}
+
+impl AccountCheck {
+    /// The check that is the next request of `client`.
+    #[must_use]
+    pub fn next(clock: &dyn Clock, client: &Client) -> Self {
+        Self {
+            at: ClockReading::now(clock),
+            requests: client.counters().requests + 1,
+            failures: client.connection_failures(),
+            pauses: client.pauses(),
+        }
     }
 }
 

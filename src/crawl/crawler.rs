@@ -59,6 +59,8 @@ pub(super) struct Crawler<'a> {
     pub before: RequestUsage,
     pub problems: Vec<RecordProblem>,
     pub paging: BTreeMap<Resource, Paging>,
+    /// Whether this crawl began with an earlier check of the account, and no list has failed yet.
+    pub checked_before: bool,
     /// Whether the account was read successfully after a list was refused.
     pub key_confirmed: bool,
     /// Number of times that the account was confirmed.

@@ -26,7 +26,7 @@ mod statistics;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-pub use account::{AccountAnswer, request_account, verify_account};
+pub use account::{AccountAnswer, AccountCheck, request_account, verify_account};
 pub use crawler::{CrawlReport, StatisticsReport, usage_of};
 pub use error::CrawlError;
 pub use observe::{ObservationScope, ServiceLink, Unread, observe, require_complete, unread};
@@ -78,6 +78,7 @@ pub fn crawl(
         before: RequestUsage::default(),
         problems: Vec::new(),
         paging: BTreeMap::new(),
+        checked_before: false,
         key_confirmed: false,
         confirmed: 0,
         proven: ClockReading::now(clock),
@@ -192,17 +193,34 @@ impl Crawler<'_> {
 
     /// Reads the account, checks that the vault belongs to it, and begins or continues a snapshot.
     /// Returns whether it continued one.
+    ///
+    /// A check that the caller made before is as good as the request: a crawl cannot notice that
+    /// the account is switched just after it either. Then the crawl confirms the account before it
+    /// stores the response after a pause, or closes records.
     fn begin(&mut self) -> Result<bool, CrawlError> {
+        let reads_account = self.options.scope.contains(&Resource::Account);
+        if let Some(check) = self.options.checked.filter(|_| !reads_account)
+            && self.vault.identity()?.is_some()
+        {
+            (self.proven, self.pauses) = (check.at, check.pauses);
+            self.checked_before = true;
+            return self.begin_snapshot();
+        }
         let answer = request_account(self.client, &GetOptions::default())?;
         self.pauses = self.client.pauses();
         let decoded = answer.record(self.client)?;
         let identity = identity(&decoded, &self.options.service);
         self.vault.claim(&identity, self.options.service_moved)?;
-        let resumed = self.continue_or_begin()?;
-        self.progress.event(&Event::Snapshot { number: self.snapshot.0, resumed });
+        let resumed = self.begin_snapshot()?;
         if self.options.scope.contains(&Resource::Account) {
             self.store_account(&decoded)?;
         }
+        Ok(resumed)
+    }
+
+    fn begin_snapshot(&mut self) -> Result<bool, CrawlError> {
+        let resumed = self.continue_or_begin()?;
+        self.progress.event(&Event::Snapshot { number: self.snapshot.0, resumed });
         Ok(resumed)
     }
 
@@ -290,6 +308,11 @@ impl Crawler<'_> {
             Err(error) => error,
         };
         let CrawlError::Api(api) = &error else { return Err(error) };
+        // If nothing of the service can be read, the crawl stops here as at its first request.
+        if std::mem::take(&mut self.checked_before) {
+            self.confirm()?;
+            self.key_confirmed = true;
+        }
         // A service that answered with a page offers the list.
         let begun = !self.vault.listing_pages(resource, parent)?.is_empty();
         if matches!(api.kind, ApiErrorKind::NotOffered { .. }) && !begun {

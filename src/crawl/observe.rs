@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::account::AccountCheck;
 use super::crawl;
 use super::crawler::CrawlReport;
 use super::error::CrawlError;
@@ -40,6 +41,8 @@ pub enum ObservationScope<'a> {
         deleted: BTreeSet<(Resource, i64)>,
         /// Whether to continue an interrupted observation.
         resume: bool,
+        /// The run's last check of the account, if it is recent enough to begin with.
+        checked: Option<AccountCheck>,
     },
 }
 
@@ -47,17 +50,21 @@ impl<'a> ObservationScope<'a> {
     /// The observation of `which` before the first write of a run.
     #[must_use]
     pub const fn before_run(which: &'a [Resource]) -> Self {
-        Self::Run { which, deleted: BTreeSet::new(), resume: false }
+        Self::Run { which, deleted: BTreeSet::new(), resume: false, checked: None }
     }
 
     fn options(self, service: &str) -> CrawlOptions {
-        let (which, deleted, fresh, confirm) = match self {
-            Self::Backup(options) => return options.clone(),
-            Self::Fresh(which) => (which, BTreeSet::new(), true, true),
-            Self::Run { which, deleted, resume } => (which, deleted, !resume, false),
+        let of = |which| CrawlOptions {
+            stats: StatisticsMode::None,
+            ..CrawlOptions::new(service).only(which)
         };
-        let options = CrawlOptions::new(service).only(which);
-        CrawlOptions { stats: StatisticsMode::None, fresh, deleted, confirm, ..options }
+        match self {
+            Self::Backup(options) => options.clone(),
+            Self::Fresh(which) => CrawlOptions { fresh: true, ..of(which) },
+            Self::Run { which, deleted, resume, checked } => {
+                CrawlOptions { deleted, checked, fresh: !resume, confirm: false, ..of(which) }
+            }
+        }
     }
 }
 

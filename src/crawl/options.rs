@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::account::AccountCheck;
 use crate::model::Resource;
 
 /// Which statistics to fetch.
@@ -42,6 +43,9 @@ pub struct CrawlOptions {
     /// A run does not need it: it confirms the account before it writes. After a pause between two
     /// requests, every crawl confirms it.
     pub confirm: bool,
+    /// A check that the caller made just before, instead of the crawl's first request. Ignored if
+    /// the account itself is to be read, or if the vault is new.
+    pub checked: Option<AccountCheck>,
 }
 
 impl CrawlOptions {
@@ -59,6 +63,7 @@ impl CrawlOptions {
             service_moved: false,
             deleted: BTreeSet::new(),
             confirm: true,
+            checked: None,
         }
     }
 

@@ -71,7 +71,7 @@ impl Observation {
         let lists = Lists::of(&self.state, self.paging.clone());
         let mut done = lists.clone();
         plan.steps.iter().for_each(|step| done.apply_step(step));
-        let after = again.iter().map(|it| done.requests(*it)).fold(1, u64::saturating_add);
+        let after = again.iter().map(|it| done.requests(*it)).fold(0, u64::saturating_add);
         let staleness = StalenessLimit::new(self.max_staleness, self.rate, lists);
         let crawls = CrawlRequests { before: self.reading + self.confirming, after };
         cost(plan, crawls, &staleness)

@@ -53,6 +53,19 @@ fn the_cost_includes_a_list_that_gets_another_page() {
     }
 }
 
+/// After at most ten requests since the first one, the account is not requested again.
+#[test]
+fn the_cost_includes_the_account_after_a_run_of_more_than_a_few_requests() {
+    let (environment, service) = exported("");
+    let costs = [1, 9, 10].map(|count| {
+        environment.write("campaigns.csv", &campaigns(count).replace("Made", &count.to_string()));
+        let (planned, made) = price(&environment, &service, "campaigns.csv", &[]);
+        assert_eq!(planned, made, "{count} creates");
+        made - count as u64
+    });
+    assert_eq!(costs, [3, 3, 4]);
+}
+
 #[test]
 fn the_cost_includes_the_page_of_an_empty_list() {
     for behaviour in BEHAVIOURS {

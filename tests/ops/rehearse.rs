@@ -27,8 +27,8 @@ fn a_rehearsal_reports_like_apply_and_changes_nothing() {
     let ran = environment.run(&REHEARSE).succeeds().fits();
     ran.stdout_is(
         "campaigns\n  ~ 4  Summer Sale\n      name: \"Summer Sale\" -> \"Autumn Sale\"\n\n\
-         1 step: 1 update. 5 requests, less than a minute.\n\
-         rehearsal for main: 1 done, 1 verified; 5 requests, 1 s\n",
+         1 step: 1 update. 4 requests, less than a minute.\n\
+         rehearsal for main: 1 done, 1 verified; 4 requests, 0.8 s\n",
     );
     let document = environment.run(&[&REHEARSE[..], &["--json"]].concat()).succeeds().json();
     assert_eq!(service.new_requests(), Vec::<String>::new());

@@ -1,5 +1,5 @@
-//! Another account that responds to the URL and key for a while: from the start of a process, or
-//! from a long wait, until the process ends.
+//! Another account that responds to the URL and key for a while: from the start of a process, from
+//! a long wait, or from a shorter wait after a write, until the process ends.
 
 use std::time::Duration;
 
@@ -11,6 +11,9 @@ pub const MARK: &str = "of-the-other-account";
 
 /// A process confirms the account after a shorter pause than this.
 const LONG: Duration = Duration::from_secs(80);
+/// After a write and a shorter wait than this, a process confirms the account before another write,
+/// and before it observes the result.
+const LONG_AFTER_WRITE: Duration = Duration::from_secs(55);
 
 pub struct OtherAccount {
     rng: fastrand::Rng,
@@ -20,13 +23,15 @@ pub struct OtherAccount {
     ours: Option<Store>,
     /// When the last request of the process ended.
     ended: Option<Duration>,
+    /// Whether that was a write.
+    has_written: bool,
 }
 
 impl OtherAccount {
     /// The chance that it appears after a long wait.
     pub fn new(seed: u64, chance: f64) -> Self {
         let rng = fastrand::Rng::with_seed(seed);
-        Self { rng, chance, theirs: other_store(seed), ours: None, ended: None }
+        Self { rng, chance, theirs: other_store(seed), ours: None, ended: None, has_written: false }
     }
 
     /// Called when a process starts.
@@ -40,7 +45,8 @@ impl OtherAccount {
 
     /// Called when a request is sent at `now`.
     pub fn before_request(&mut self, service: &mut SandboxService, now: Duration) {
-        let may = self.ended.is_none_or(|ended| now.saturating_sub(ended) > LONG);
+        let long = if self.has_written { LONG_AFTER_WRITE } else { LONG };
+        let may = self.ended.is_none_or(|ended| now.saturating_sub(ended) > long);
         if self.ours.is_some() || !may || self.rng.f64() >= self.chance {
             return;
         }
@@ -51,8 +57,9 @@ impl OtherAccount {
 
     /// Called when a request has ended at `now`. Its duration is not a pause: if proving the
     /// account takes minutes, no write could follow soon after.
-    pub const fn request_ended(&mut self, now: Duration) {
+    pub const fn request_ended(&mut self, now: Duration, is_write: bool) {
         self.ended = Some(now);
+        self.has_written = is_write;
     }
 
     /// Restores our account, and asserts that nothing was written to the other one.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use linkvault::api::http::{Request, Response, Transport, TransportError};
+use linkvault::api::http::{Method, Request, Response, Transport, TransportError};
 use linkvault::clock::{Clock as _, SimulatedClock};
 use linkvault::progress::{Event, Progress};
 
@@ -47,7 +47,8 @@ impl<T: Transport> Transport for RecordingTransport<T> {
         let left = self.clock.monotonic();
         let outcome = self.inner.send(request);
         if let Some(other_account) = &self.other_account {
-            other_account.lock().unwrap().request_ended(self.clock.monotonic());
+            let is_write = request.method != Method::Get;
+            other_account.lock().unwrap().request_ended(self.clock.monotonic(), is_write);
         }
         let mut traffic = self.traffic.lock().unwrap();
         traffic.times.push((left, self.clock.monotonic()));

@@ -398,3 +398,83 @@ fn a_run_is_not_verified_with_records_of_another_account() {
         invariants::is_sound(&mut world.open());
     }
 }
+
+/// A run that creates a campaign: the account, a list, the create, and the list again.
+fn run_of_one_create() -> (Plan, ApplyOptions) {
+    let service = "http://sandbox".to_owned();
+    let options = ApplyOptions { plan_id: "one".to_owned(), service, ..ApplyOptions::default() };
+    let mut plan = Plan::default();
+    let body = Some(serde_json::json!({"name": "One"}));
+    add(&mut plan, Resource::Campaigns, Verb::Create, "/api/campaign/add", body);
+    (plan, options)
+}
+
+/// Without a request for the account of its own, the observation after a run stores no more of
+/// another account than a crawl whose account is switched just after that request.
+#[test]
+fn an_observation_that_begins_with_the_check_of_the_run_is_as_safe_as_any_crawl() {
+    let (plan, options) = run_of_one_create();
+    for each in [0, 2, 4, 9] {
+        let mut world = World::of(account(5, 4), "");
+        world.backup();
+        switch(&mut world, 4, other(each));
+        world.requested_paths();
+        let after_run = world.apply(&plan, &options).map_err(|error| error.to_string());
+        let asked = world.requested_paths();
+        assert_eq!(asked[..1], ["/api/account"]);
+        assert!(asked[3].starts_with("/api/campaigns?"), "{asked:?}");
+        invariants::is_sound(&mut world.open());
+        let newest = world.open().newest(false).unwrap().unwrap();
+        let seen = world.shown(newest.number);
+
+        let mut world = World::of(account(5, 4), "");
+        world.backup();
+        world.options = world.options.clone().only(&[Resource::Campaigns]);
+        switch(&mut world, 2, other(each));
+        let crawled = world.start().map_err(|error| error.to_string());
+        let crawl = world.open().newest(false).unwrap().unwrap();
+        assert_eq!(after_run.err(), crawled.err(), "{each}");
+        assert_eq!(newest.status, crawl.status, "{each}");
+        assert_eq!(seen, world.shown(crawl.number), "{each}");
+        let removed = |it: &ResourceOutcome| it.removed;
+        assert_eq!(newest.outcomes.iter().map(removed).sum::<u64>(), 0, "{each}");
+    }
+}
+
+/// The wait for the next window comes before the decision whether the account is requested.
+#[test]
+fn the_observation_after_a_run_notices_a_switch_during_the_wait_for_the_limit() {
+    let (plan, options) = run_of_one_create();
+    let ours = account(5, 4);
+    let mut world = World::of(ours.clone(), "rate-limit=3");
+    world.backup();
+    world.pass(Duration::from_secs(120));
+    let first = world.open().newest(false).unwrap().unwrap().number;
+    let known = world.shown(first);
+    switch(&mut world, 4, other(9));
+    world.requested_paths();
+    let error = world.apply(&plan, &options).unwrap_err();
+    assert!(error.to_string().contains("99 of"), "{error}");
+    let asked = world.requested_paths();
+    assert_eq!((asked.len(), asked[3].as_str()), (4, "/api/account"), "{asked:?}");
+    let newest = world.open().newest(false).unwrap().unwrap().number;
+    assert!(world.shown(newest) == known, "nothing of the other is kept");
+    invariants::is_sound(&mut world.open());
+}
+
+/// Nothing can be read after the write: the run can be resumed, and then verifies it.
+#[test]
+fn a_run_whose_result_cannot_be_read_is_not_finished() {
+    let (plan, options) = run_of_one_create();
+    let mut world = World::of(account(5, 4), "");
+    world.backup();
+    let outage = (0..40).map(|nth| format!("server-error@GET /api#{}", nth + 3));
+    world.set_faults(&outage.collect::<Vec<_>>().join(","), 1);
+    world.apply(&plan, &options).unwrap_err();
+    assert_eq!(rows(&world.open())[0].state, StepState::Done);
+    world.set_faults("", 1);
+    let run = world.open().unfinished_run().unwrap().unwrap().number;
+    let outcome = world.resume(run, &options).unwrap();
+    assert_eq!((outcome.done, outcome.verified), (1, 1));
+    invariants::is_sound(&mut world.open());
+}
