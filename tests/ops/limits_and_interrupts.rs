@@ -165,11 +165,16 @@ fn an_interrupt_does_not_wait_for_slow_responses_to_reads_in_flight() {
     ran.stderr_has("error: interrupted; what was read is kept\n");
     assert!(clock.monotonic() < Duration::from_secs(60), "{:?}", clock.monotonic());
     // All four count as spent.
+    let is_shared = |name: &String| name.len() == "0123456789abcdef.pace".len();
+    let entries = std::fs::read_dir(environment.path("vaults")).unwrap().map(Result::unwrap);
+    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+    let shared: Vec<_> = names.filter(|name| name.ends_with(".pace")).filter(is_shared).collect();
+    assert_eq!(shared.len(), 1, "{shared:?}");
     let pace: serde_json::Value =
-        serde_json::from_str(&environment.text("vaults/main.db.pace")).unwrap();
+        serde_json::from_str(&environment.text(&format!("vaults/{}", shared[0]))).unwrap();
     let spent: u64 =
         pace["requests"].as_array().unwrap().iter().map(|it| it[1].as_u64().unwrap()).sum();
-    assert_eq!((spent, &pace["in_flight"]), (4, &false.into()), "{pace}");
+    assert_eq!((spent, pace["in_flight"].as_array().unwrap().len()), (4, 0), "{pace}");
 }
 
 #[test]
