@@ -22,7 +22,7 @@ const MAX_REPEATS: usize = 4;
 /// The message of a refused step that the service never confirmed.
 const NOT_DONE: &str = "the service did not confirm it, and the list shows that it was not done";
 /// How many steps are marked as sent in one commit, if there is no rate limit.
-const SENT_BATCH: usize = 32;
+const SENT_BATCH: usize = 64;
 /// After this many consecutive creates without a response, their list is read.
 const MAX_UNANSWERED: u32 = 5;
 /// The first pause before a repeat.

@@ -231,13 +231,29 @@ pub(super) fn key(
 
 /// The bytes of a column of any type, after one byte for the type. Input of hashes.
 pub(super) fn bytes(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u8>> {
-    Ok(match row.get_ref(at)? {
-        ValueRef::Null => vec![0],
-        ValueRef::Integer(number) => [&[1], number.to_le_bytes().as_slice()].concat(),
-        ValueRef::Real(number) => [&[2], number.to_le_bytes().as_slice()].concat(),
-        ValueRef::Text(text) => [&[3], text].concat(),
-        ValueRef::Blob(blob) => [&[4], blob].concat(),
-    })
+    let mut bytes = Vec::new();
+    append_bytes(row.get_ref(at)?, &mut bytes);
+    Ok(bytes)
+}
+
+/// Appends one byte for the type of a value, and its bytes.
+pub(super) fn append_bytes(value: ValueRef<'_>, to: &mut Vec<u8>) {
+    let (number, kind, content);
+    (kind, content) = match value {
+        ValueRef::Null => (0, &[][..]),
+        ValueRef::Integer(integer) => {
+            number = integer.to_le_bytes();
+            (1, &number[..])
+        }
+        ValueRef::Real(real) => {
+            number = real.to_le_bytes();
+            (2, &number[..])
+        }
+        ValueRef::Text(text) => (3, text),
+        ValueRef::Blob(blob) => (4, blob),
+    };
+    to.push(kind);
+    to.extend_from_slice(content);
 }
 
 /// The hash of a stored version's text, with the counter set to zero.
