@@ -310,6 +310,18 @@ fn jobs(width: usize, most: usize) -> impl Strategy<Value = Vec<Job>> {
     prop::collection::vec(job, 2..5)
 }
 
+/// The limit of a service: without headers, the one that a pacer assumes.
+fn known(limit: u64, form: Form) -> u64 {
+    if form == Form::Nothing { 30 } else { limit }
+}
+
+/// The number of requests that `service` refuses to these jobs.
+fn refusals(service: Service, jobs: Vec<Job>) -> u64 {
+    let mut simulation = Simulation::new(service, jobs);
+    simulation.run();
+    simulation.service.refused
+}
+
 /// A case takes as long as four of one process.
 fn fewer_cases() -> ProptestConfig {
     let usual = ProptestConfig::default();
@@ -324,11 +336,8 @@ proptest! {
         window in windows(), limit in 1u64..40, form in forms(), skew in skews(),
         up in any::<bool>(), jobs in jobs(1, 80),
     ) {
-        let limit = if form == Form::Nothing { 30 } else { limit };
-        let service = Service { up, ..Service::new(window, limit, form, skew) };
-        let mut simulation = Simulation::new(service, without_higher_cap(jobs, form));
-        simulation.run();
-        prop_assert_eq!(simulation.service.refused, 0);
+        let service = Service { up, ..Service::new(window, known(limit, form), form, skew) };
+        prop_assert_eq!(refusals(service, without_higher_cap(jobs, form)), 0);
     }
 
     #[test]
@@ -336,11 +345,8 @@ proptest! {
         window in windows(), limit in 9u64..120, form in forms(), skew in skews(),
         up in any::<bool>(), jobs in jobs(6, 150),
     ) {
-        let limit = if form == Form::Nothing { 30 } else { limit };
-        let service = Service { up, ..Service::new(window, limit, form, skew) };
-        let mut simulation = Simulation::new(service, without_higher_cap(jobs, form));
-        simulation.run();
-        prop_assert_eq!(simulation.service.refused, 0);
+        let service = Service { up, ..Service::new(window, known(limit, form), form, skew) };
+        prop_assert_eq!(refusals(service, without_higher_cap(jobs, form)), 0);
     }
 
     #[test]
