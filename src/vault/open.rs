@@ -256,6 +256,8 @@ impl Vault {
             set.map_err(|source| self.sql(source))
         };
         log_pages(0)?;
+        // Its thread may still be writing back what a crawl stored.
+        self.write_back.take();
         let vacuumed = self.db.execute_batch("VACUUM").map_err(|source| self.sql(source));
         log_pages(LOG_PAGES)?;
         vacuumed?;

@@ -66,19 +66,16 @@ mod tests {
     use std::time::Duration;
 
     use crate::clock::Timestamp;
-    use crate::model::{DecodedRecord, Resource};
+    use crate::files::beside;
+    use crate::model::{DecodedRecord, Resource, SnapshotId};
     use crate::vault::Vault;
     use crate::vault::snapshot::RequestUsage;
     use crate::vault::write::CrawledPage;
     use roaring::RoaringTreemap;
 
-    #[test]
-    fn a_long_log_is_written_back_during_the_crawl() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("vault.db");
-        let mut vault = Vault::open_or_create(&path).unwrap();
-        let size = || std::fs::metadata(&path).unwrap().len();
-        let (resource, empty) = (Resource::Campaigns, size());
+    /// Stores pages until the log is long enough to be written back.
+    fn crawl_a_long_list(vault: &mut Vault) -> SnapshotId {
+        let resource = Resource::Campaigns;
         let snapshot = vault.begin(Timestamp(1), None, &[resource]).unwrap();
         let list = "x".repeat(2000);
         for number in 1..=30 {
@@ -98,11 +95,48 @@ mod tests {
             let seen = RoaringTreemap::new();
             vault.put_page(&page, &records, &seen, |_| String::new()).unwrap();
         }
+        snapshot
+    }
+
+    #[test]
+    fn a_long_log_is_written_back_during_the_crawl() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vault.db");
+        let mut vault = Vault::open_or_create(&path).unwrap();
+        let size = || std::fs::metadata(&path).unwrap().len();
+        let empty = size();
+        let snapshot = crawl_a_long_list(&mut vault);
         // Its end shows that the last call was seen.
         assert!(vault.write_back.take().is_some());
         assert!(size() > empty + super::MIN_LOG, "{}", size());
         vault.finish(snapshot, Timestamp(3), RequestUsage::default()).unwrap();
         vault.close().unwrap();
         assert_eq!(Vault::open(&path).unwrap().check().unwrap().problems, [""; 0]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn no_log_is_written_back_while_the_file_is_rewritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vault.db");
+        let mut vault = Vault::open_or_create(&path).unwrap();
+        let log = beside(&path, "-wal");
+        let open_logs = move || {
+            let all = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
+            all.filter(|it| std::fs::read_link(it.path()).is_ok_and(|to| to == log)).count()
+        };
+        crawl_a_long_list(&mut vault);
+        vault.flush().unwrap();
+        while open_logs() < 2 {
+            std::thread::yield_now();
+        }
+        // The commit of the mark, after the file was rewritten.
+        let (send, seen) = std::sync::mpsc::channel();
+        vault.on_commit(Box::new(move |_| {
+            send.send(open_logs()).unwrap();
+            Ok(())
+        }));
+        vault.vacuum().unwrap();
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), [1; 2]);
     }
 }
