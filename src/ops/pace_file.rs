@@ -30,6 +30,10 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Delay between two attempts to take the lock.
 const TRY_EVERY: Duration = Duration::from_millis(1);
 
+/// The minimum length of the file in bytes: a block. A usual state fits, so that it can be replaced
+/// on a full disk too.
+const BLOCK: usize = 4096;
+
 /// The shared file of a key.
 pub struct PaceFile {
     path: PathBuf,
@@ -62,25 +66,28 @@ impl PaceFile {
     ) -> StoreOutcome {
         let locked = self.lock();
         self.is_busy = matches!(locked, Ok(false));
-        let stored = match (locked, &self.file) {
+        match (locked, &self.file) {
             (Ok(true), Some(file)) => {
                 let state = change(read(file).ok().and_then(|text| parse(&text)));
                 let written = write(file, &state);
                 let _ = file.unlock();
                 self.report(state.limit);
-                written
+                if written.is_ok() {
+                    return StoreOutcome::Stored;
+                }
+                self.file = None;
+                StoreOutcome::CutOff
             }
-            (Ok(_), _) => return StoreOutcome::Busy,
-            (Err(error), _) => Err(error),
-        };
-        if stored.is_ok() {
-            return StoreOutcome::Stored;
+            (Ok(_), _) => StoreOutcome::CutOff,
+            (Err(_), _) => {
+                self.file = None;
+                StoreOutcome::Alone
+            }
         }
-        self.file = None;
-        StoreOutcome::Unwritable
     }
 
-    /// Locks the file that is at the path. Returns `false` if another process has the lock for long.
+    /// Locks the file that is at the path. Returns `false` if another process has the lock for long,
+    /// or the file is replaced again and again.
     fn lock(&mut self) -> io::Result<bool> {
         let began = self.clock.monotonic();
         loop {
@@ -97,13 +104,12 @@ impl PaceFile {
                 // It was removed or replaced.
                 Ok(()) => self.file = None,
                 Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) => {
-                    let waited = self.clock.monotonic().saturating_sub(began);
-                    let gives_up = self.is_busy || waited >= LOCK_TIMEOUT;
-                    if gives_up || self.clock.sleep(TRY_EVERY) == SleepOutcome::Interrupted {
-                        return Ok(false);
-                    }
-                }
+                Err(TryLockError::WouldBlock) => {}
+            }
+            let waited = self.clock.monotonic().saturating_sub(began);
+            let gives_up = self.is_busy || waited >= LOCK_TIMEOUT;
+            if gives_up || self.clock.sleep(TRY_EVERY) == SleepOutcome::Interrupted {
+                return Ok(false);
             }
         }
     }
@@ -151,14 +157,15 @@ fn read(mut file: &File) -> io::Result<Vec<u8>> {
 }
 
 /// Overwrites the file in one write, so that a killed process leaves a complete state. A shorter
-/// text is padded, so that nothing of an older, longer one remains behind it.
+/// text is padded to a block, and to the length of an older text, so that nothing of that remains.
 fn write(mut file: &File, state: &PacerState) -> io::Result<()> {
     let mut text = serde_json::to_vec(state)?;
     let length = file.metadata()?.len();
     if length > MAX_STATE_LENGTH {
         file.set_len(0)?;
     } else {
-        text.resize(text.len().max(usize::try_from(length).unwrap_or(0)), b' ');
+        let length = usize::try_from(length).unwrap_or(0);
+        text.resize(text.len().max(length).max(BLOCK), b' ');
     }
     file.rewind()?;
     file.write_all(&text)

@@ -97,10 +97,14 @@ impl SharedPacer {
         let outcome = exchange.as_mut().map(|exchange| {
             exchange(&mut |found| {
                 let now = clock.monotonic();
+                let before = *offset;
                 let wall = wall_time(now, &**clock, offset);
                 // What this client knows does not depend on the wall clock.
                 if let Some(found) = found.filter(|found| stored.as_ref() != Some(found)) {
-                    pacer.adopt(&found, now, wall);
+                    // If the wall clock was set forward since, times by the clock as it is now would
+                    // make an older state too old, and its requests would be forgotten.
+                    let earlier = before.map(|before| wall_at(now, before));
+                    pacer.adopt(&found, now, earlier.map_or(wall, |earlier| wall.min(earlier)));
                 }
                 result = Some(change(pacer, now));
                 let state = pacer.save(now, wall);
@@ -120,7 +124,6 @@ impl SharedPacer {
 
 /// The wall clock at `now`, by a difference of the clocks that is measured rarely.
 fn wall_time(now: Duration, clock: &dyn Clock, offset: &mut Option<i64>) -> Timestamp {
-    let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     let (wall, after) = (clock.now(), clock.monotonic());
     let measured = wall.0.saturating_sub(ms(now));
     // Not if the process was suspended between the two clocks.
@@ -129,7 +132,15 @@ fn wall_time(now: Duration, clock: &dyn Clock, offset: &mut Option<i64>) -> Time
         Some(known) if !is_exact || measured.abs_diff(known) <= CLOCK_CHANGE => known,
         _ => *offset.insert(measured),
     };
+    wall_at(now, offset)
+}
+
+fn wall_at(now: Duration, offset: i64) -> Timestamp {
     Timestamp(ms(now).saturating_add(offset))
+}
+
+fn ms(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -214,9 +214,9 @@ impl Pacer {
     pub fn stored(&mut self, outcome: StoreOutcome) {
         match outcome {
             StoreOutcome::Stored => self.unstored = RequestLog::default(),
-            StoreOutcome::Unwritable | StoreOutcome::Busy => {}
+            StoreOutcome::Alone | StoreOutcome::CutOff => {}
         }
-        self.is_cut_off = outcome == StoreOutcome::Busy;
+        self.is_cut_off = outcome == StoreOutcome::CutOff;
     }
 }
 
@@ -225,8 +225,8 @@ impl Pacer {
 pub enum StoreOutcome {
     /// It was.
     Stored,
-    /// It cannot be stored, so that no client shares it.
-    Unwritable,
-    /// Another client has it locked, and does not continue.
-    Busy,
+    /// There is no place where other clients read it, so that no client shares it.
+    Alone,
+    /// There is one, but another client has it locked and does not continue, or it cannot be written.
+    CutOff,
 }

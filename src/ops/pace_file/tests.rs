@@ -71,6 +71,29 @@ fn a_file_that_was_removed_is_made_again() {
     assert_eq!(stored(&mut main), Some(20));
 }
 
+#[test]
+fn a_usual_state_replaces_another_without_more_space() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = at(folder.path(), "main.db");
+    let length = || folder.path().join("k.pace").metadata().unwrap().len();
+    assert_eq!((store(&mut file, 30), length()), (StoreOutcome::Stored, 4096));
+    let most = PacerState { requests: vec![(1_795_177_885_437, 1_000); 64], ..state(20) };
+    assert_eq!(file.exchange(&mut |_| most.clone()), StoreOutcome::Stored);
+    assert_eq!((length(), stored(&mut file)), (4096, Some(20)));
+}
+
+#[test]
+fn a_process_that_cannot_write_the_file_is_cut_off_from_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = at(folder.path(), "main.db");
+    assert_eq!(store(&mut file, 30), StoreOutcome::Stored);
+    // As on a full disk, it can be locked and read, but not written.
+    file.file = Some(File::open(folder.path().join("k.pace")).unwrap());
+    assert_eq!(store(&mut file, 20), StoreOutcome::CutOff);
+    assert_eq!(stored(&mut at(folder.path(), "other.db")), Some(30));
+    assert_eq!(store(&mut file, 20), StoreOutcome::Stored);
+}
+
 #[cfg(unix)]
 #[test]
 fn links_fifos_and_folders_are_not_used() {
@@ -79,14 +102,14 @@ fn links_fifos_and_folders_are_not_used() {
     let elsewhere = folder.path().join("elsewhere");
     std::fs::write(&elsewhere, "text").unwrap();
     std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
-    assert_eq!(store(&mut at(folder.path(), "main.db"), 1), StoreOutcome::Unwritable);
+    assert_eq!(store(&mut at(folder.path(), "main.db"), 1), StoreOutcome::Alone);
     assert_eq!(std::fs::read(&elsewhere).unwrap(), b"text");
     std::fs::remove_file(&path).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-    assert_eq!(store(&mut at(folder.path(), "main.db"), 1), StoreOutcome::Unwritable);
+    assert_eq!(store(&mut at(folder.path(), "main.db"), 1), StoreOutcome::Alone);
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
-    assert_eq!(store(&mut at(folder.path(), "main.db"), 1), StoreOutcome::Unwritable);
+    assert_eq!(store(&mut at(folder.path(), "main.db"), 1), StoreOutcome::Alone);
 }
 
 #[test]
@@ -117,7 +140,7 @@ fn a_lock_that_is_held_for_long_is_waited_for_once() {
     let holder = File::open(&path).unwrap();
     holder.lock().unwrap();
     for _ in 0..2 {
-        assert_eq!(file.exchange(&mut |_| panic!("it is not locked")), StoreOutcome::Busy);
+        assert_eq!(file.exchange(&mut |_| panic!("it is not locked")), StoreOutcome::CutOff);
         assert_eq!(clock.monotonic(), LOCK_TIMEOUT);
     }
     holder.unlock().unwrap();

@@ -14,11 +14,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 struct ProcessClock {
     now: Arc<AtomicI64>,
     start: i64,
+    /// By how much the wall clock was set forward.
+    ahead: Arc<AtomicI64>,
 }
 
 impl Clock for ProcessClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.now.load(Ordering::Relaxed) + WALL)
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        Timestamp(self.now.load(Ordering::Relaxed) + WALL + ahead)
     }
     fn monotonic(&self) -> Duration {
         let now = self.now.load(Ordering::Relaxed);
@@ -50,8 +53,6 @@ enum TripFault {
     Killed,
     /// The process is killed after it stored the request, and before it sent it.
     KilledBefore,
-    /// The shared state cannot be written for this request.
-    Unwritable,
 }
 
 /// What a process does.
@@ -85,9 +86,11 @@ struct Process {
 
 struct Simulation {
     now: Arc<AtomicI64>,
+    ahead: Arc<AtomicI64>,
+    /// When the wall clock is set, and by how much.
+    jumps: VecDeque<(i64, i64)>,
     service: Service,
     stored: Arc<Mutex<Option<PacerState>>>,
-    outcome: Arc<Mutex<StoreOutcome>>,
     processes: Vec<Process>,
     /// Arrivals of requests of killed processes.
     orphans: Vec<i64>,
@@ -105,9 +108,10 @@ impl Simulation {
     fn new(service: Service, jobs: Vec<Job>) -> Self {
         let mut simulation = Self {
             now: Arc::new(AtomicI64::new(1_000)),
+            ahead: Arc::default(),
+            jumps: VecDeque::new(),
             service,
             stored: Arc::default(),
-            outcome: Arc::new(Mutex::new(StoreOutcome::Stored)),
             processes: Vec::new(),
             orphans: Vec::new(),
         };
@@ -128,25 +132,20 @@ impl Simulation {
     /// The pacer of a new process.
     fn pacer(&self, job: &Job) -> SharedPacer {
         let start = self.now() - 700;
-        let clock: Arc<dyn Clock> = Arc::new(ProcessClock { now: self.now.clone(), start });
+        let clock: Arc<dyn Clock> =
+            Arc::new(ProcessClock { now: self.now.clone(), start, ahead: self.ahead.clone() });
         let known = self.stored.lock().unwrap().clone();
         let pacer = known.map_or_else(
             || Pacer::new(job.reserve),
             |known| Pacer::restore(job.reserve, &known, clock.monotonic(), clock.now()),
         );
-        let (stored, outcome) = (self.stored.clone(), self.outcome.clone());
+        let stored = self.stored.clone();
         SharedPacer::new(pacer.capped(job.cap), clock).shared(Box::new(move |change| {
-            let outcome = *outcome.lock().unwrap();
-            if outcome != StoreOutcome::Busy {
-                let mut stored = stored.lock().unwrap();
-                let state = change(stored.clone());
-                // As in the file.
-                let text = serde_json::to_string(&state).unwrap();
-                if outcome == StoreOutcome::Stored {
-                    *stored = Some(serde_json::from_str(&text).unwrap());
-                }
-            }
-            outcome
+            let mut stored = stored.lock().unwrap();
+            // As in the file.
+            let text = serde_json::to_string(&change(stored.clone())).unwrap();
+            *stored = Some(serde_json::from_str(&text).unwrap());
+            StoreOutcome::Stored
         }))
     }
 
@@ -172,6 +171,9 @@ impl Simulation {
             assert!(events < 1_000_000, "no progress at {at}");
             self.now.store(at.max(self.now()), Ordering::Relaxed);
             let now = self.now();
+            while let Some((_, by)) = self.jumps.pop_front_if(|(at, _)| *at <= now) {
+                self.ahead.fetch_add(by, Ordering::Relaxed);
+            }
             match what {
                 Happens::Orphan(nth) => {
                     self.orphans.swap_remove(nth);
@@ -226,12 +228,7 @@ impl Simulation {
             }
         }
         let trip = process.trips[0];
-        if trip.fault == TripFault::Unwritable {
-            *self.outcome.lock().unwrap() = StoreOutcome::Unwritable;
-        }
-        let sent = process.pacer.try_send();
-        *self.outcome.lock().unwrap() = StoreOutcome::Stored;
-        let sent = match sent {
+        let sent = match process.pacer.try_send() {
             Ok(sent) => sent,
             Err(wait) if process.flights.is_empty() => {
                 assert!(!wait.is_zero());
@@ -310,6 +307,26 @@ fn jobs(width: usize, most: usize) -> impl Strategy<Value = Vec<Job>> {
     prop::collection::vec(job, 2..5)
 }
 
+/// Jobs of processes that know the clock as it was before.
+fn jobs_without_kills(width: usize, most: usize) -> impl Strategy<Value = Vec<Job>> {
+    jobs(width, most).prop_map(|mut jobs| {
+        let trips = jobs.iter_mut().flat_map(|job| &mut job.trips);
+        trips.for_each(|trip| trip.fault = TripFault::None);
+        jobs
+    })
+}
+
+/// Times at which the wall clock is set, and by how much: always forward, or always back.
+fn jumps() -> impl Strategy<Value = Vec<(i64, i64)>> {
+    let by = prop_oneof![1i64..3_000, 1i64..90_000, 1i64..100_000_000];
+    let jumps = prop::collection::vec((1_000i64..400_000, by), 1..8);
+    (jumps, prop::sample::select(vec![1, -1])).prop_map(|(mut jumps, sign)| {
+        jumps.sort_unstable();
+        jumps.iter_mut().for_each(|(_, by)| *by *= sign);
+        jumps
+    })
+}
+
 /// The limit of a service: without headers, the one that a pacer assumes.
 fn known(limit: u64, form: Form) -> u64 {
     if form == Form::Nothing { 30 } else { limit }
@@ -350,6 +367,18 @@ proptest! {
     }
 
     #[test]
+    fn a_service_never_throttles_when_the_wall_clock_is_set(
+        window in windows(), limit in 9u64..60, form in forms(), skew in skews(),
+        jobs in jobs_without_kills(4, 100), jumps in jumps(),
+    ) {
+        let service = Service::new(window, known(limit, form), form, skew);
+        let mut simulation = Simulation::new(service, without_higher_cap(jobs, form));
+        simulation.jumps = jumps.into();
+        simulation.run();
+        prop_assert_eq!(simulation.service.refused, 0);
+    }
+
+    #[test]
     fn several_processes_use_at_least_90_percent_of_fixed_windows_and_share_them(
         form in forms(), skew in skews(), latency in 10i64..1_000, reserve in 0u64..20,
         processes in 2usize..5, width in 1usize..5,
@@ -380,7 +409,7 @@ proptest! {
 #[test]
 fn without_a_limit_the_state_is_exchanged_now_and_then_and_for_a_retry_after() {
     let now = Arc::new(AtomicI64::new(1_000));
-    let clock = Arc::new(ProcessClock { now: now.clone(), start: 0 });
+    let clock = Arc::new(ProcessClock { now: now.clone(), start: 0, ahead: Arc::default() });
     let states = Arc::new(Mutex::new(Vec::new()));
     let stored = states.clone();
     let mut pacer = SharedPacer::new(Pacer::new(0), clock).shared(Box::new(move |change| {
