@@ -8,7 +8,8 @@
 //! * A write reuses a connection only for a second after the response before, and only if the service
 //!   has not closed it, since services keep idle connections longer than that. If it ends after
 //!   the first byte of the write, as any connection may, the outcome is unknown: whether the write
-//!   was executed is then found out from the service's lists, never from the connection.
+//!   was executed is then found out from the service's lists, never from the connection. From then on
+//!   each write has a connection of its own, since that would take many readings of these lists.
 //! * Whether bytes may have been sent is not derived from the kind of error: a layer above TCP
 //!   and TLS records when the request is first written.
 
@@ -68,6 +69,8 @@ pub struct UreqTransport {
     base: BaseUrl,
     reading: Agent,
     writing: Agent,
+    /// For writes after one without a response.
+    writing_apart: Agent,
     sent: Arc<AtomicBool>,
     max_body: u64,
 }
@@ -88,7 +91,8 @@ impl UreqTransport {
         let sent = Arc::new(AtomicBool::new(false));
         let reading = agent(&base, options, &sent, REUSE_FOR_READS);
         let writing = agent(&base, options, &sent, options.reuse_for_writes);
-        Ok(Self { base, reading, writing, sent, max_body: options.max_body })
+        let writing_apart = agent(&base, options, &sent, Duration::ZERO);
+        Ok(Self { base, reading, writing, writing_apart, sent, max_body: options.max_body })
     }
 
     fn run(&self, request: &Request) -> Result<http::Response<Body>, Error> {
@@ -148,8 +152,12 @@ impl Transport for UreqTransport {
             return Err(TransportError::NotSent("the path does not begin with /api/".into()));
         }
         self.sent.store(false, Ordering::SeqCst);
-        let response = self.run(request).map_err(|error| self.failure(&error))?;
-        self.read(response)
+        let response = self.run(request).map_err(|error| self.failure(&error));
+        let outcome = response.and_then(|response| self.read(response));
+        if request.method != Method::Get && matches!(outcome, Err(TransportError::Unknown(_))) {
+            self.writing = self.writing_apart.clone();
+        }
+        outcome
     }
 }
 

@@ -355,6 +355,59 @@ fn a_write_that_follows_soon_uses_the_same_connection_and_is_unknown_if_that_end
 }
 
 #[test]
+fn after_a_connection_ended_each_write_has_its_own() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        for _ in 0..3 {
+            let (mut stream, _) = listener.accept().unwrap();
+            read_request(&mut stream);
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+            // A further request, or the end.
+            let _arrived = stream.read(&mut [0; 512]);
+        }
+    });
+    let mut transport = UreqTransport::new(&url, &quick()).unwrap();
+    transport.send(&write()).unwrap();
+    assert_unknown(&transport.send(&write()));
+    transport.send(&write()).unwrap();
+    transport.send(&write()).unwrap();
+    drop(transport);
+    thread.join().unwrap();
+}
+
+#[test]
+fn what_follows_a_response_is_not_the_response_to_the_next_write() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let response = |nth: u8| format!("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{nth}");
+    let (say, told) = std::sync::mpsc::channel();
+    let (done, is_done) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let (mut first, _) = listener.accept().unwrap();
+        read_request(&mut first);
+        first.write_all((response(1) + &response(9)).as_bytes()).unwrap();
+        let (mut second, _) = listener.accept().unwrap();
+        read_request(&mut second);
+        second.write_all(response(2).as_bytes()).unwrap();
+        // After the client has read the response.
+        let () = told.recv().unwrap();
+        second.write_all(response(9).as_bytes()).unwrap();
+        done.send(()).unwrap();
+        let (mut third, _) = listener.accept().unwrap();
+        read_request(&mut third);
+        third.write_all(response(3).as_bytes()).unwrap();
+    });
+    let mut transport = UreqTransport::new(&url, &quick()).unwrap();
+    assert_eq!(transport.send(&write()).unwrap().body, b"1");
+    assert_eq!(transport.send(&write()).unwrap().body, b"2");
+    say.send(()).unwrap();
+    is_done.recv().unwrap();
+    assert_eq!(transport.send(&write()).unwrap().body, b"3");
+    thread.join().unwrap();
+}
+
+#[test]
 fn a_write_does_not_use_an_old_connection() {
     let (url, thread) = serve_connections(vec![1, 1]);
     let options = TransportOptions { reuse_for_writes: Duration::ZERO, ..quick() };
