@@ -85,8 +85,10 @@ pub(super) struct ListingReader<'c, 'a> {
 const MAX_RECORDS: u64 = 5_000_000;
 const MAX_BYTES: u64 = 4_000_000_000;
 
-/// Maximum number of pages that are in memory at once to be stored.
+/// Maximum number of pages that are in memory at once to be stored, and the number of bytes from
+/// which on no further one is added.
 const MAX_GROUP: usize = 8;
+const MAX_GROUP_BYTES: usize = 8 << 20;
 
 impl<'c, 'a> ListingReader<'c, 'a> {
     /// Reads the list of `resource`, or of the items of channel `parent`. A listing that has ended
@@ -280,9 +282,13 @@ impl<'c, 'a> ListingReader<'c, 'a> {
 
     /// Takes the pages after those in `fetched` that were announced and have arrived.
     fn take_arrived(&mut self, fetched: &mut Vec<FetchedPage>) {
+        let bytes = |fetched: &[FetchedPage]| -> usize {
+            fetched.iter().map(|page| page.response.body.len()).sum()
+        };
         while let Some(last) = fetched.last()
             && last.limit == self.size
             && fetched.len() < MAX_GROUP
+            && bytes(fetched) < MAX_GROUP_BYTES
         {
             let number = last.number + 1;
             let path = page_path(&self.path, self.size, number);

@@ -297,6 +297,8 @@ impl Client {
     ) -> Result<Response, ApiError> {
         let request = Request { method, path: path.to_owned(), key: self.key.clone(), body };
         self.receive_all();
+        // What was read before a write tells nothing about its effect.
+        self.ahead.discard_all();
         let outcome = self.pace().and_then(|()| self.attempt_write(&request));
         outcome.map_err(|kind| ApiError::new(kind, method, path))
     }
@@ -470,6 +472,7 @@ impl Client {
         self.failures += u64::from(outcome.is_err());
         match outcome {
             Ok(response) => {
+                self.ahead.received(response.body.len());
                 let mut signals = RateLimitHeaders::read(&response);
                 let classify =
                     if request.method == Method::Get { classify } else { classify_write };

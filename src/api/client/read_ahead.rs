@@ -10,6 +10,9 @@ use crate::api::pacer::SentRequest;
 /// The first pages of this number of later lists may be kept while a long list is read.
 const FIRST_PAGES: usize = 4;
 
+/// The most bytes of responses to reads ahead, if none is larger than the largest so far.
+const MAX_BYTES: usize = 32 << 20;
+
 /// A read without a response yet.
 #[derive(Debug)]
 pub(super) struct ReadInFlight {
@@ -36,6 +39,8 @@ pub(super) struct ReadAhead {
     /// Not taken yet.
     finished: BTreeMap<String, KeptRead>,
     pub width: Width,
+    /// Size of the largest response so far, in bytes.
+    largest: usize,
     /// The path for which the caller waits.
     pub wanted: String,
     last_id: u64,
@@ -92,8 +97,13 @@ impl ReadAhead {
     /// How many further reads may be sent. The responses to keep are bounded, because a service may
     /// hold back the one that the caller waits for.
     pub fn room(&self) -> usize {
-        let most = 2 * self.width.get() + FIRST_PAGES;
+        let most = (2 * self.width.get() + FIRST_PAGES).min(MAX_BYTES / self.largest.max(1));
         most.saturating_sub(self.in_flight.len() + self.finished.len())
+    }
+
+    /// Tells the size of a response.
+    pub fn received(&mut self, bytes: usize) {
+        self.largest = self.largest.max(bytes);
     }
 
     pub fn next_id(&mut self) -> u64 {

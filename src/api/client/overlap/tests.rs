@@ -21,6 +21,8 @@ struct Reversed {
     is_unlimited: bool,
     /// Responds in the order of the requests.
     in_order: bool,
+    /// Number of spaces at the end of each body.
+    spaces: usize,
 }
 
 impl Reversed {
@@ -36,6 +38,7 @@ impl Reversed {
             return Ok(Response { status, ..Response::default() });
         }
         let body = format!(r#"{{"error":0,"data":{{"path":"{path}","nth":{}}}}}"#, log.len());
+        let body = body + &" ".repeat(self.spaces);
         let limit = if self.is_unlimited { "0" } else { "900" };
         let headers = [("x-ratelimit-limit", limit), ("x-ratelimit-remaining", "800")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
@@ -196,6 +199,31 @@ fn the_responses_to_keep_are_bounded_while_the_service_holds_back_the_wanted_one
     let log = transport.log();
     assert_eq!(log.last().map(String::as_str), Some("end /api/qr?page=1"));
     assert_eq!(log.iter().filter(|line| line.starts_with("begin")).count(), 10, "{log:?}");
+}
+
+#[test]
+fn few_large_responses_are_in_memory_at_once() {
+    for (megabytes, most) in [(1, 10), (5, 6), (20, 1), (40, 0)] {
+        let transport = Reversed { spaces: megabytes << 20, ..Reversed::default() };
+        let mut client = client(&transport, three());
+        client.announce(pages(1..=50));
+        client.get("/api/qr?page=1").unwrap();
+        let log = transport.log();
+        let begun = log.iter().filter(|line| line.starts_with("begin")).count();
+        assert_eq!(begun, most, "{megabytes} MiB");
+    }
+}
+
+#[test]
+fn what_was_read_before_a_write_is_read_again_after_it() {
+    let transport = Reversed { in_order: true, ..Reversed::default() };
+    let mut client = client(&transport, three());
+    client.announce(pages(1..=9));
+    client.get("/api/qr?page=1").unwrap();
+    client.send_once(Method::Post, "/api/qr/add", None).unwrap();
+    transport.log();
+    client.get("/api/qr?page=2").unwrap();
+    assert_eq!(transport.log()[0], "send /api/qr?page=2");
 }
 
 #[test]
