@@ -44,8 +44,7 @@ fn a_backup_killed_twenty_times_equals_the_service() {
     assert_eq!((&document["resumed"], &document["snapshot"]), (&true.into(), &1.into()));
     assert_eq!(service.throttled(), 0);
     // All pages once, and for each killed process the account, an overlapping page, up to four reads
-    // in flight, of which three may be of later lists, and, if other processes use the processor,
-    // responses that arrived and were not stored yet.
+    // in flight, and the first pages of three later lists, which were read with that of the first.
     let pages = 2 + 26 + 2 + 12 + 81 + 16 + 4 + 4;
     assert!(
         service.request_count() <= pages + 20 * 9,
