@@ -38,7 +38,8 @@
 //! * A client waits up to 5 s for requests of others where requests do not overlap. Those of a
 //!   process that ended without a response count as spent.
 //! * A client that has to wait queues. One that came later lets it go first, for up to a second
-//!   after it could be ready, so that none waits forever.
+//!   after it could be ready, and the others keep to its own pace if that is lower, so that none
+//!   waits forever.
 //! * A client that cannot reach the state keeps to a quarter of the limit.
 
 mod request_log;
@@ -98,6 +99,17 @@ struct Queued {
     since: Ms,
     /// When it could be ready, if no requests of others were in flight.
     ready: Ms,
+    /// Its own pace: requests of all clients in 60 s.
+    pace: u64,
+    /// Whether that counts even if the service's headers tell more.
+    keeps_pace: bool,
+}
+
+impl Queued {
+    /// Whether others let it go first, or will.
+    fn counts(&self, now: Ms) -> bool {
+        now < self.ready.saturating_add(PRECEDENCE)
+    }
 }
 
 /// A lower bound of (service clock - monotonic clock), and when it was determined.
@@ -199,13 +211,12 @@ impl Pacer {
         self.expire(ms(now));
         let wait = self.wait(now);
         if wait > Duration::ZERO {
-            let ready = self.ready_at(ms(now));
-            match self.queue.iter_mut().find(|it| it.client == self.client) {
-                Some(queued) => queued.ready = ready,
-                None => {
-                    self.queue.push(Queued { client: self.client, since: ms(now), ready });
-                }
-            }
+            let client = self.client;
+            let known = self.queue.iter().position(|it| it.client == client);
+            let since = known.map_or(ms(now), |at| self.queue.remove(at).since);
+            let (ready, pace) = (self.ready_at(ms(now)), self.share());
+            let keeps_pace = self.cap.is_some() || self.distrusts_headers || self.is_cut_off;
+            self.queue.push(Queued { client, since, ready, pace, keeps_pace });
         }
         wait
     }
@@ -235,7 +246,9 @@ impl Pacer {
     /// not be shared.
     #[must_use]
     pub fn is_unlimited(&self, now: Duration) -> bool {
-        self.limit() == Some(0) && self.not_before <= ms(now)
+        self.limit() == Some(0)
+            && self.not_before <= ms(now)
+            && self.ready_by_others(ms(now)) <= ms(now)
     }
 
     /// Whether a request may be sent now although others are in flight: only if a request remains
@@ -249,6 +262,7 @@ impl Pacer {
             && !self.is_cut_off
             && (self.limit == Some(0) || self.known.is_some_and(|known| self.has_room(known, now)))
             && self.ready_by_cap(now) <= now
+            && self.ready_by_others(now) <= now
             && !self.is_behind(now)
     }
 
@@ -278,7 +292,8 @@ impl Pacer {
         let is_before = |it: &Queued| {
             it.client != self.client
                 && (it.since, it.client) < own
-                && (it.ready..it.ready.saturating_add(PRECEDENCE)).contains(&now)
+                && it.ready <= now
+                && it.counts(now)
         };
         self.limit() != Some(0) && self.queue.iter().any(is_before)
     }
@@ -418,7 +433,8 @@ impl Pacer {
     }
 
     fn ready_at(&self, now: Ms) -> Ms {
-        let earliest = now.max(self.not_before).max(self.ready_by_cap(now));
+        let by_paces = self.ready_by_cap(now).max(self.ready_by_others(now));
+        let earliest = now.max(self.not_before).max(by_paces);
         if self.limit == Some(0) {
             return earliest;
         }
@@ -440,10 +456,27 @@ impl Pacer {
         if self.cap.is_some() { self.ready_without_headers(now) } else { now }
     }
 
+    /// The time at which one more request does not delay a client that keeps to a lower pace, and
+    /// would otherwise never be ready.
+    fn ready_by_others(&self, now: Ms) -> Ms {
+        let others = self.queue.iter().filter(|it| {
+            it.client != self.client
+                && it.counts(now)
+                && (it.keeps_pace || self.known.is_none())
+                && it.pace < u64::MAX
+        });
+        let lowest = others.map(|it| it.pace).min();
+        lowest.map_or(now, |pace| self.ready_at_pace(pace, now))
+    }
+
     /// The time at which a service without headers certainly accepts one more request.
     fn ready_without_headers(&self, now: Ms) -> Ms {
+        self.ready_at_pace(self.share(), now)
+    }
+
+    fn ready_at_pace(&self, pace: u64, now: Ms) -> Ms {
         // Each request in flight may arrive at any time.
-        let allowed = self.share().saturating_sub(self.in_flight.len() as u64);
+        let allowed = pace.saturating_sub(self.in_flight.len() as u64);
         self.log.free_at(allowed, now).unwrap_or(now)
     }
 

@@ -57,6 +57,8 @@ pub struct StoredTurn {
     client: u64,
     since: i64,
     ready: i64,
+    pace: u64,
+    keeps_pace: bool,
 }
 
 impl Pacer {
@@ -74,6 +76,8 @@ impl Pacer {
             client: it.client,
             since: to_wall(it.since),
             ready: to_wall(it.ready),
+            pace: it.pace,
+            keeps_pace: it.keeps_pace,
         };
         PacerState {
             saved: wall.0,
@@ -120,7 +124,11 @@ impl Pacer {
             client: it.client,
             since: past(it.since),
             ready: to_mono(it.ready),
+            pace: it.pace.max(1),
+            keeps_pace: it.keeps_pace,
         };
+        // No client waits longer.
+        let is_plausible = |it: &Queued| it.ready <= latest(MAX_RESTORED_WAIT);
         let requests = state.requests.iter().map(|&(at, count)| (past(at), count));
         let others = state.in_flight.iter().map(|it| it.client);
         let mut pacer = Self {
@@ -132,7 +140,7 @@ impl Pacer {
             log: RequestLog::from_entries(requests),
             counts_late: state.counts_late,
             in_flight: state.in_flight.iter().map(flight).collect(),
-            queue: state.queue.iter().take(MAX_QUEUED).map(turn).collect(),
+            queue: state.queue.iter().take(MAX_QUEUED).map(turn).filter(is_plausible).collect(),
             ..Self::new(reserve)
         };
         pacer.expire(ms(now));

@@ -4,22 +4,11 @@ pub(crate) mod model;
 
 use super::*;
 use crate::api::http::Response;
-use model::{Form, Service, WALL, Window, forms, mono, skews, wall, windows};
+use model::{
+    Form, Service, Trip, WALL, Window, even, forms, known, mono, skews, trips, wall, windows,
+};
 use proptest::prelude::*;
 use std::collections::VecDeque;
-
-/// A request with its faults.
-#[derive(Debug, Clone, Copy)]
-struct Trip {
-    up: i64,
-    down: i64,
-    /// The response is lost.
-    lost: bool,
-    /// The process is killed: 1 with the request in flight, 2 after its answer.
-    killed: u8,
-    /// Time before the next request.
-    pause: i64,
-}
 
 /// Sends one request for each trip and returns when the last had its response.
 fn drive(service: &mut Service, mut pacer: Pacer, trips: &[Trip]) -> i64 {
@@ -131,40 +120,13 @@ fn ideal(service: &Service, share: u64, trips: &[Trip]) -> i64 {
     t
 }
 
-fn even(n: usize, latency: i64) -> Vec<Trip> {
-    vec![Trip { up: latency / 2, down: latency / 2, lost: false, killed: 0, pause: 0 }; n]
-}
-
-fn trips(most: usize, faults: u32) -> impl Strategy<Value = Vec<Trip>> {
-    let trip = (0i64..1_500, 0i64..1_500, 0u32..100, 0u32..100, 0i64..40_000, 0u32..100).prop_map(
-        move |(up, down, lost, killed, pause, paused)| Trip {
-            up,
-            down,
-            lost: lost < faults,
-            killed: if killed < faults { 1 + (killed % 2) as u8 } else { 0 },
-            pause: if paused < faults { pause } else { 0 },
-        },
-    );
-    let quick =
-        trip.clone().prop_map(|trip| Trip { up: trip.up / 20, down: trip.down / 20, ..trip });
-    let trips =
-        prop_oneof![prop::collection::vec(trip, 1..most), prop::collection::vec(quick, 1..most)];
-    trips.prop_map(|mut trips| {
-        // Before the first response, a limit below the default is unknown.
-        trips[0] = Trip { lost: false, killed: 0, ..trips[0] };
-        trips
-    })
-}
-
 proptest! {
     #[test]
     fn a_service_without_other_clients_never_throttles(
         window in windows(), limit in 1u64..40, reserve in 0u64..45, form in forms(),
         skew in skews(), up in any::<bool>(), trips in trips(150, 6),
     ) {
-        // A service that does not tell its limit has the default one.
-        let limit = if form == Form::Nothing { 30 } else { limit };
-        let mut service = Service { up, ..Service::new(window, limit, form, skew) };
+        let mut service = Service { up, ..Service::new(window, known(limit, form), form, skew) };
         drive(&mut service, Pacer::new(reserve), &trips);
         prop_assert_eq!(service.refused, 0);
     }
@@ -174,8 +136,7 @@ proptest! {
         window in windows(), limit in 1u64..120, reserve in 0u64..45, form in forms(),
         skew in skews(), up in any::<bool>(), trips in trips(300, 4), width in 2usize..33,
     ) {
-        let limit = if form == Form::Nothing { 30 } else { limit };
-        let mut service = Service { up, ..Service::new(window, limit, form, skew) };
+        let mut service = Service { up, ..Service::new(window, known(limit, form), form, skew) };
         drive_overlapping(&mut service, Pacer::new(reserve), &trips, width);
         prop_assert_eq!(service.refused, 0);
     }
@@ -218,7 +179,8 @@ proptest! {
         until in any::<i64>(), not_before in any::<Option<i64>>(),
         requests in prop::collection::vec(any::<(i64, u64)>(), 0..100), turned in any::<Option<i64>>(),
         in_flight in prop::collection::vec(any::<(u64, u64, i64, bool)>(), 0..9),
-        queue in prop::collection::vec(any::<(u64, i64, i64)>(), 0..9), wall in any::<i64>(),
+        queue in prop::collection::vec((any::<(u64, i64, i64)>(), 0u64..3, any::<bool>()), 0..9),
+        wall in any::<i64>(),
     ) {
         let state = serde_json::json!({
             "saved": saved, "limit": limit, "remaining": remaining, "until": until,
@@ -226,8 +188,8 @@ proptest! {
             "in_flight": in_flight.iter().map(|&(client, request, sent, alone)| serde_json::json!({
                 "client": client, "request": request, "sent": sent, "alone": alone,
             })).collect::<Vec<_>>(),
-            "queue": queue.iter().map(|&(client, since, ready)| serde_json::json!({
-                "client": client, "since": since, "ready": ready,
+            "queue": queue.iter().map(|&((client, since, ready), pace, keeps)| serde_json::json!({
+                "client": client, "since": since, "ready": ready, "pace": pace, "keeps_pace": keeps,
             })).collect::<Vec<_>>(),
         });
         let state: PacerState = serde_json::from_value(state).expect("a state");
@@ -240,6 +202,12 @@ proptest! {
         let _any = pacer.save(now, Timestamp(wall));
         pacer.answered(sent, now, Timestamp(wall), &RateLimitHeaders::default());
         prop_assert!(pacer.wait(now) <= millis(MAX_WAIT));
+        let (mut later, mut waits) = (now, 0);
+        while let wait @ 1.. = pacer.queue(later).as_millis() {
+            later += millis(wait as i64);
+            waits += 1;
+            prop_assert!(waits < 1_000, "forever");
+        }
     }
 
     #[test]

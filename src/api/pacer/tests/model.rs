@@ -204,3 +204,49 @@ pub(in crate::api) fn windows() -> impl Strategy<Value = Window> {
 pub(in crate::api) fn skews() -> impl Strategy<Value = i64> {
     prop_oneof![Just(0i64), -2_000i64..2_000, -20_000_000i64..20_000_000]
 }
+
+/// A request with its faults.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::api) struct Trip {
+    pub up: i64,
+    pub down: i64,
+    /// The response is lost.
+    pub lost: bool,
+    /// The process is killed: 1 with the request in flight, 2 after its answer, or before it is sent
+    /// and after it was stored for others.
+    pub killed: u8,
+    /// Time before the next request.
+    pub pause: i64,
+}
+
+/// Trips of this latency without faults.
+pub(in crate::api) fn even(n: usize, latency: i64) -> Vec<Trip> {
+    vec![Trip { up: latency / 2, down: latency / 2, lost: false, killed: 0, pause: 0 }; n]
+}
+
+/// Up to `most` trips; `faults` is the percentage of each fault.
+pub(in crate::api) fn trips(most: usize, faults: u32) -> impl Strategy<Value = Vec<Trip>> {
+    let trip = (0i64..1_500, 0i64..1_500, 0u32..100, 0u32..100, 0i64..40_000, 0u32..100).prop_map(
+        move |(up, down, lost, killed, pause, paused)| Trip {
+            up,
+            down,
+            lost: lost < faults,
+            killed: if killed < faults { 1 + (killed % 2) as u8 } else { 0 },
+            pause: if paused < faults { pause } else { 0 },
+        },
+    );
+    let quick =
+        trip.clone().prop_map(|trip| Trip { up: trip.up / 20, down: trip.down / 20, ..trip });
+    let trips =
+        prop_oneof![prop::collection::vec(trip, 1..most), prop::collection::vec(quick, 1..most)];
+    trips.prop_map(|mut trips| {
+        // Before the first response, a limit below the default is unknown.
+        trips[0] = Trip { lost: false, killed: 0, ..trips[0] };
+        trips
+    })
+}
+
+/// The limit of a service that a client knows: without headers, the one that a pacer assumes.
+pub(in crate::api) fn known(limit: u64, form: Form) -> u64 {
+    if form == Form::Nothing { 30 } else { limit }
+}
