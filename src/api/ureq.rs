@@ -67,6 +67,7 @@ impl Default for TransportOptions {
 #[derive(Debug)]
 pub struct UreqTransport {
     base: BaseUrl,
+    connector: SharedConnector,
     reading: Agent,
     writing: Agent,
     /// For writes after one without a response.
@@ -78,6 +79,12 @@ pub struct UreqTransport {
 /// Time after a response in which a further read may use its connection. A read can be repeated.
 const REUSE_FOR_READS: Duration = Duration::from_secs(15);
 
+/// Size of the buffer for what a connection receives. The headers of a response have to fit.
+const INPUT_BUFFER: usize = 32 << 10;
+
+/// Size of the buffer for what a connection sends. The headers of a request have to fit.
+const OUTPUT_BUFFER: usize = 16 << 10;
+
 /// Up to this `Content-Length`, the memory for a body is allocated at once.
 const MAX_PREALLOCATED: u64 = 1 << 20;
 
@@ -88,11 +95,31 @@ impl UreqTransport {
     /// [`BaseUrlError`] if the key must not be sent there.
     pub fn new(base_url: &str, options: &TransportOptions) -> Result<Self, BaseUrlError> {
         let base = BaseUrl::parse(base_url, options.allow_http)?;
+        let reuse = [REUSE_FOR_READS, options.reuse_for_writes, Duration::ZERO];
+        let configs = reuse.map(|reuse| config(&base, options, reuse));
+        Ok(Self::connecting(base, SharedConnector::default(), configs, options.max_body))
+    }
+
+    /// A transport to the same service, with connections of its own.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        let agents = [&self.reading, &self.writing, &self.writing_apart];
+        let configs = agents.map(|agent| agent.config().clone());
+        Self::connecting(self.base.clone(), self.connector.clone(), configs, self.max_body)
+    }
+
+    fn connecting(
+        base: BaseUrl,
+        connector: SharedConnector,
+        configs: [Config; 3],
+        max_body: u64,
+    ) -> Self {
         let sent = Arc::new(AtomicBool::new(false));
-        let reading = agent(&base, options, &sent, REUSE_FOR_READS);
-        let writing = agent(&base, options, &sent, options.reuse_for_writes);
-        let writing_apart = agent(&base, options, &sent, Duration::ZERO);
-        Ok(Self { base, reading, writing, writing_apart, sent, max_body: options.max_body })
+        let [reading, writing, writing_apart] = configs.map(|config| {
+            let connector = wire::Connector::chain(connector.clone(), SentMarker(sent.clone()));
+            Agent::with_parts(config, connector, IpAwareResolver::default())
+        });
+        Self { base, connector, reading, writing, writing_apart, sent, max_body }
     }
 
     fn run(&self, request: &Request) -> Result<http::Response<Body>, Error> {
@@ -161,18 +188,15 @@ impl Transport for UreqTransport {
     }
 }
 
-fn agent(
-    base: &BaseUrl,
-    options: &TransportOptions,
-    sent: &Arc<AtomicBool>,
-    reuse: Duration,
-) -> Agent {
+fn config(base: &BaseUrl, options: &TransportOptions, reuse: Duration) -> Config {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
         .https_only(base.secure())
         .user_agent(&options.user_agent)
+        .input_buffer_size(INPUT_BUFFER)
+        .output_buffer_size(OUTPUT_BUFFER)
         .max_idle_connections(1)
         .max_idle_connections_per_host(1)
         .max_idle_age(reuse)
@@ -187,9 +211,7 @@ fn agent(
     if let Some(trust) = &options.trust {
         config = config.tls_config(trust.config());
     }
-    let connector =
-        wire::Connector::chain(wire::DefaultConnector::default(), SentMarker(sent.clone()));
-    Agent::with_parts(config.build(), connector, IpAwareResolver::default())
+    config.build()
 }
 
 fn bearer(key: &ApiKey) -> Result<HeaderValue, Error> {
@@ -240,6 +262,22 @@ fn ip_address_of(uri: &http::Uri) -> Option<SocketAddr> {
     let address: IpAddr = uri.host()?.trim_matches(['[', ']']).parse().ok()?;
     let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
     Some(SocketAddr::new(address, uri.port_u16().unwrap_or(usual)))
+}
+
+/// Connects for several agents, which share the prepared certificates and the TLS sessions.
+#[derive(Debug, Clone, Default)]
+struct SharedConnector(Arc<wire::DefaultConnector>);
+
+impl wire::Connector for SharedConnector {
+    type Out = Box<dyn wire::Transport>;
+
+    fn connect(
+        &self,
+        details: &wire::ConnectionDetails<'_>,
+        chained: Option<()>,
+    ) -> Result<Option<Self::Out>, Error> {
+        self.0.connect(details, chained)
+    }
 }
 
 /// Sets the flag when a request is first written to a connection.

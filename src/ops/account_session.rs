@@ -277,11 +277,8 @@ fn account_transport(env: &Env, account: &AccountConfig) -> Result<AccountTransp
             };
             let service = service(account);
             let first = UreqTransport::new(&service, &options)?;
-            let url = service.clone();
-            let make = move || {
-                let further = UreqTransport::new(&url, &options).ok()?;
-                Some(Box::new(further) as Box<dyn Transport>)
-            };
+            let model = first.another();
+            let make = move || Some(Box::new(model.another()) as Box<dyn Transport>);
             let (first, clock) = (Box::new(first), Arc::clone(&env.clock));
             let transport = ParallelTransport::new(
                 first,

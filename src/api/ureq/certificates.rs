@@ -6,9 +6,17 @@ use rustls::CertificateError;
 use ureq::Error;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-/// Certificate authorities that are trusted instead of the built-in ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TrustedCertificates(Vec<Vec<u8>>);
+/// Certificate authorities that are trusted instead of the built-in ones. Clones share their memory.
+#[derive(Debug, Clone)]
+pub struct TrustedCertificates(Arc<Vec<Certificate<'static>>>);
+
+impl PartialEq for TrustedCertificates {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().map(Certificate::der).eq(other.0.iter().map(Certificate::der))
+    }
+}
+
+impl Eq for TrustedCertificates {}
 
 impl TrustedCertificates {
     /// Reads the certificates of a PEM file.
@@ -19,7 +27,7 @@ impl TrustedCertificates {
         let mut found = Vec::new();
         for item in parse_pem(pem) {
             match item {
-                Ok(PemItem::Certificate(certificate)) => found.push(certificate.der().to_vec()),
+                Ok(PemItem::Certificate(certificate)) => found.push(certificate),
                 Ok(_) => {}
                 Err(error) => return Err(error.to_string()),
             }
@@ -27,13 +35,11 @@ impl TrustedCertificates {
         if found.is_empty() {
             return Err("it has no PEM certificate".to_owned());
         }
-        Ok(Self(found))
+        Ok(Self(Arc::new(found)))
     }
 
     pub(super) fn config(&self) -> TlsConfig {
-        let certificates = self.0.iter().map(|der| Certificate::from_der(der).to_owned());
-        let roots = RootCerts::Specific(Arc::new(certificates.collect()));
-        TlsConfig::builder().root_certs(roots).build()
+        TlsConfig::builder().root_certs(RootCerts::Specific(Arc::clone(&self.0))).build()
     }
 }
 

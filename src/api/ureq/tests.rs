@@ -4,6 +4,7 @@ use super::*;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
+use ureq::tls::RootCerts;
 
 /// Serves one connection with each reply, and returns the request of each.
 fn serve(replies: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
@@ -434,4 +435,52 @@ fn a_write_does_not_use_a_connection_that_the_service_has_closed() {
         // The service has closed the connection when its thread has ended.
         thread.join().unwrap();
     }
+}
+
+/// A response with as much in its headers as the largest that proxies send by default.
+#[test]
+fn headers_of_16_kib_fit_into_the_buffer_of_a_connection() {
+    let headers: String =
+        (0..16).map(|nth| format!("x-header-{nth}: {}\r\n", "v".repeat(1000))).collect();
+    let answer = outcome_of(reply("200 OK", &headers, b"{}")).unwrap();
+    assert_eq!(answer.header("x-header-15").map(str::len), Some(1000));
+    assert_eq!(answer.body, b"{}");
+}
+
+#[test]
+fn a_connection_takes_little_memory() {
+    let transport = UreqTransport::new("https://links.example", &quick()).unwrap();
+    for agent in [&transport.reading, &transport.writing, &transport.another().reading] {
+        let config = agent.config();
+        assert!(config.input_buffer_size() + config.output_buffer_size() <= 48 << 10);
+    }
+}
+
+#[test]
+fn further_transports_share_the_trusted_certificates() {
+    let key = rcgen::generate_simple_self_signed(vec!["links.example".to_owned()]).unwrap();
+    let trust = TrustedCertificates::from_pem(key.cert.pem().as_bytes()).unwrap();
+    let options = TransportOptions { trust: Some(trust.clone()), ..quick() };
+    let first = UreqTransport::new("https://links.example", &options).unwrap();
+    let second = first.another();
+    let expected = trust.config();
+    let RootCerts::Specific(expected) = expected.root_certs() else { panic!() };
+    for agent in [&first.reading, &first.writing, &second.reading, &second.writing] {
+        let RootCerts::Specific(found) = agent.config().tls_config().root_certs() else { panic!() };
+        assert!(Arc::ptr_eq(found, expected));
+    }
+    assert!(Arc::ptr_eq(&first.connector.0, &second.connector.0));
+}
+
+#[test]
+fn further_transports_send_to_the_same_service_and_know_themselves_what_was_sent() {
+    let (url, thread) = serve(vec![reply("200 OK", "", b"{}"), b"HTTP/1.1 200".to_vec()]);
+    let mut first = UreqTransport::new(&url, &quick()).unwrap();
+    let mut second = first.another();
+    second.send(&Request::get("/api/qr")).unwrap();
+    assert_unknown(&second.send(&write()));
+    let requests = thread.join().unwrap();
+    assert!(requests[0].starts_with("GET /api/qr "), "{requests:?}");
+    let refused = first.send(&write()).unwrap_err();
+    assert!(matches!(refused, TransportError::NotSent(_)), "{refused:?}");
 }
