@@ -155,6 +155,9 @@ pub trait Transport: Send {
     fn try_next_read(&mut self) -> Option<FinishedRead> {
         None
     }
+
+    /// The caller will send nothing for `time`: what is kept only for the next request may end.
+    fn pause(&mut self, _time: Duration) {}
 }
 
 impl<T: Transport + ?Sized> Transport for Box<T> {
@@ -176,5 +179,9 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
 
     fn try_next_read(&mut self) -> Option<FinishedRead> {
         (**self).try_next_read()
+    }
+
+    fn pause(&mut self, time: Duration) {
+        (**self).pause(time);
     }
 }

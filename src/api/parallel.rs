@@ -15,8 +15,8 @@ pub type MakeTransport = Box<dyn FnMut() -> Option<Box<dyn Transport>> + Send>;
 
 /// A transport that sends several reads at once, with further transports to the same service.
 ///
-/// A thread begins with the first read that it sends, and ends when this value is dropped and the
-/// read has ended.
+/// A thread begins with the first read that it sends, and ends before a long pause, or when this
+/// value is dropped and the read has ended.
 pub struct ParallelTransport {
     first: Box<dyn Transport>,
     make: MakeTransport,
@@ -35,6 +35,8 @@ pub struct ParallelTransport {
 
 /// Time after an interrupt in which the running reads may still end.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// From this time without requests on, threads end. Services close idle connections about then.
+const LONG_PAUSE: Duration = Duration::from_secs(15);
 /// Time until an interrupt is noticed during a wait.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -164,6 +166,14 @@ impl Transport for ParallelTransport {
         let finished = self.finished.try_recv().ok()?;
         self.ended(finished)
     }
+
+    fn pause(&mut self, time: Duration) {
+        self.first.pause(time);
+        if time >= LONG_PAUSE && self.running.is_empty() {
+            self.workers.clear();
+            self.idle.clear();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -271,6 +281,44 @@ mod tests {
         assert!(transport.begin_read(1, &Request::get("/api/panic")));
         let read = transport.next_read().unwrap();
         assert!(matches!(read.outcome, Err(TransportError::Unknown(_))));
+    }
+
+    /// Tells when it is dropped.
+    struct Kept(Sender<()>);
+
+    impl Transport for Kept {
+        fn send(&mut self, _: &Request) -> Result<Response, TransportError> {
+            Ok(Response::default())
+        }
+    }
+
+    impl Drop for Kept {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+
+    #[test]
+    fn threads_and_their_transports_end_before_a_long_pause_and_begin_again_after_it() {
+        let (dropped, drops) = channel();
+        let first = Box::new(Kept(channel().0));
+        let make = move || Some(Box::new(Kept(dropped.clone())) as Box<dyn Transport>);
+        let clock = Arc::new(SimulatedClock::new(Timestamp(0)));
+        let mut transport =
+            ParallelTransport::new(first, 4, Box::new(make), clock, Redactor::default());
+        for _ in 0..3 {
+            assert!(transport.begin_read(1, &Request::get("/api/qr")));
+            assert!(transport.begin_read(2, &Request::get("/api/links")));
+            transport.pause(LONG_PAUSE);
+            assert_eq!(transport.workers.len(), 2, "reads are running");
+            assert!(transport.next_read().is_some() && transport.next_read().is_some());
+            transport.pause(LONG_PAUSE - Duration::from_millis(1));
+            assert_eq!(transport.workers.len(), 2, "the next request is near");
+            transport.pause(LONG_PAUSE);
+            for _ in 0..2 {
+                drops.recv_timeout(Duration::from_secs(60)).expect("a thread goes on");
+            }
+        }
     }
 
     /// Responds with the path.

@@ -1,5 +1,7 @@
 //! A transport that cannot change anything on the service.
 
+use std::time::Duration;
+
 use super::http::{FinishedRead, Method, Request, Response, Transport, TransportError};
 
 /// Forwards `GET` requests and refuses all others with [`TransportError::NotSent`].
@@ -25,6 +27,14 @@ impl<T: Transport> Transport for ReadOnlyTransport<T> {
 
     fn next_read(&mut self) -> Option<FinishedRead> {
         self.0.next_read()
+    }
+
+    fn try_next_read(&mut self) -> Option<FinishedRead> {
+        self.0.try_next_read()
+    }
+
+    fn pause(&mut self, time: Duration) {
+        self.0.pause(time);
     }
 }
 

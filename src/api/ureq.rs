@@ -186,6 +186,13 @@ impl Transport for UreqTransport {
         }
         outcome
     }
+
+    fn pause(&mut self, time: Duration) {
+        if time >= REUSE_FOR_READS {
+            // Its connections would not be used again.
+            *self = self.another();
+        }
+    }
 }
 
 fn config(base: &BaseUrl, options: &TransportOptions, reuse: Duration) -> Config {

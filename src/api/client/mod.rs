@@ -383,6 +383,7 @@ impl Client {
             tracing::debug!("waiting {:.1} s for {why}", time.as_secs_f64());
             self.progress.event(&Event::Waiting { time, why });
         }
+        self.transport.inner.pause(time);
         let before = self.clock.monotonic();
         let slept = self.clock.sleep(time);
         self.counters.waited += self.clock.monotonic().saturating_sub(before);

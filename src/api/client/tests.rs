@@ -286,6 +286,26 @@ fn waits_are_reported_as_progress() {
 }
 
 #[test]
+fn the_transport_is_told_of_each_wait_through_the_transports_around_it() {
+    struct Pauses(Script, Arc<Mutex<Vec<Duration>>>);
+    impl Transport for Pauses {
+        fn send(&mut self, request: &Request) -> Outcome {
+            self.0.send(request)
+        }
+        fn pause(&mut self, time: Duration) {
+            self.1.lock().unwrap().push(time);
+        }
+    }
+    let pauses = Arc::new(Mutex::new(Vec::new()));
+    let inner = Pauses(Script::of([Ok(throttled(41))]), Arc::clone(&pauses));
+    let boxed: Box<dyn Transport> = Box::new(inner);
+    let transport = Box::new(crate::api::read_only::ReadOnlyTransport(boxed));
+    let clock = Arc::<ManualClock>::default();
+    Client::new(transport, clock, Pacer::new(0)).get("/api/qr").unwrap();
+    assert_eq!(*pauses.lock().unwrap(), [Duration::from_millis(42_050)]);
+}
+
+#[test]
 fn no_error_contains_a_key_that_the_service_echoes() {
     let key = "s3cret-key";
     let long = format!("{}{key}", "x".repeat(115));

@@ -484,3 +484,24 @@ fn further_transports_send_to_the_same_service_and_know_themselves_what_was_sent
     let refused = first.send(&write()).unwrap_err();
     assert!(matches!(refused, TransportError::NotSent(_)), "{refused:?}");
 }
+
+#[test]
+fn a_connection_ends_before_a_pause_after_which_it_would_not_be_used() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        for _ in 0..2 {
+            read_request(&mut stream);
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+        }
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.read(&mut [0]).unwrap()
+    });
+    let mut transport = UreqTransport::new(&url, &quick()).unwrap();
+    transport.send(&Request::get("/api/qr")).unwrap();
+    transport.pause(REUSE_FOR_READS - Duration::from_secs(1));
+    transport.send(&Request::get("/api/qr")).unwrap();
+    transport.pause(REUSE_FOR_READS);
+    assert_eq!(thread.join().unwrap(), 0, "the end of the connection");
+}
