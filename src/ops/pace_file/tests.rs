@@ -38,11 +38,22 @@ fn a_state_is_shared_by_path_and_the_limit_reported_by_vault() {
     }
     std::fs::write(folder.path().join("old.db.pace"), r#"{"limit":9,"in_flight":false}"#).unwrap();
     assert_eq!(reported_limit(&folder.path().join("old.db")), Some(9));
-    #[cfg(unix)]
-    for name in ["k.pace", "main.db.pace"] {
-        use std::os::unix::fs::PermissionsExt as _;
-        let mode = folder.path().join(name).metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "{name}");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_files_are_private_also_if_others_could_read_one_before() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        assert_eq!(store(&mut at(folder.path(), "main.db"), 30), StoreOutcome::Stored);
+        for name in ["k.pace", "main.db.pace"] {
+            let path = folder.path().join(name);
+            let mode = path.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+        let open = std::fs::Permissions::from_mode(0o644);
+        std::fs::set_permissions(folder.path().join("k.pace"), open).unwrap();
     }
 }
 
