@@ -42,6 +42,9 @@ id! {
 }
 
 impl SnapshotId {
+    /// The number of a vault's first snapshot.
+    pub const FIRST: Self = Self(1);
+
     /// The number of the snapshot before this one.
     #[must_use]
     pub const fn previous(self) -> Self {

@@ -236,7 +236,7 @@ impl Vault {
         let newest = all.last().map(|snapshot| snapshot.number);
         for snapshot in all {
             let number = snapshot.number;
-            if number < SnapshotId(1) {
+            if number < SnapshotId::FIRST {
                 report.problem(format!("there cannot be a snapshot #{number}"));
                 continue;
             }
@@ -277,7 +277,7 @@ impl Vault {
             |row| row.get(0),
         )?;
         let beyond = sums.values().any(|changes| changes.keys().next_back() > Some(&last));
-        let before = sums.values().any(|changes| changes.range(..SnapshotId(1)).next().is_some());
+        let before = sums.values().any(|changes| changes.range(..SnapshotId::FIRST).next().is_some());
         if beyond || before || orphaned {
             report.problem("some records belong to snapshots that do not exist");
         }

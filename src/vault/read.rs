@@ -208,6 +208,9 @@ impl Vault {
 
     /// The scans since the snapshot before `number`.
     pub fn new_scans(&self, number: SnapshotId) -> Result<NewScans, VaultError> {
+        if number == SnapshotId::FIRST {
+            return Ok(NewScans::default());
+        }
         let sql = "
             SELECT c.value, (SELECT b.value FROM sample_qr_codes b
               WHERE b.id = c.id AND b.snapshot < c.snapshot

@@ -200,7 +200,7 @@ fn next(account: &AccountConfig, snapshot: &Snapshot) -> String {
             "Next: linkvault backup {name}   again, to read what is missing\n      \
              linkvault show {name}     what is stored, and what is missing"
         )
-    } else if snapshot.number == SnapshotId(1) {
+    } else if snapshot.number == SnapshotId::FIRST {
         format!(
             "Next: linkvault show {name} campaigns   what was saved\n      \
              linkvault backup {name}           again, to see what changes"
