@@ -277,7 +277,8 @@ impl Vault {
             |row| row.get(0),
         )?;
         let beyond = sums.values().any(|changes| changes.keys().next_back() > Some(&last));
-        let before = sums.values().any(|changes| changes.range(..SnapshotId::FIRST).next().is_some());
+        let before =
+            sums.values().any(|changes| changes.range(..SnapshotId::FIRST).next().is_some());
         if beyond || before || orphaned {
             report.problem("some records belong to snapshots that do not exist");
         }
