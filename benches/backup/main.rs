@@ -66,16 +66,19 @@ fn main() -> ExitCode {
     if table.print() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// `serve RECORDS PAGE` only serves, for looking at one backup with a profiler:
+/// `serve RECORDS PAGE LIMIT` only serves, for looking at one backup with a profiler:
 /// `as-child backup URL FILE` or `as-child bare URL FILE`.
 fn serve_if_asked() -> bool {
     let args: Vec<String> = std::env::args().collect();
-    let [_, word, records, most] = &args[..] else { return false };
-    let (Ok(records), Ok(most)) = (records.parse(), most.parse()) else { return false };
+    let [_, word, records, most, limit] = &args[..] else { return false };
+    let (Ok(records), Ok(most), Ok(limit)) = (records.parse(), most.parse(), limit.parse()) else {
+        return false;
+    };
     if word != "serve" {
         return false;
     }
-    let server = Server::start(Account::new(records, Style::PLAIN).render(most));
+    let site = Account::new(records, Style::PLAIN).render(most);
+    let server = Server::under(site, Conditions { latency: Duration::ZERO, limit });
     println!("{}", server.url);
     loop {
         std::thread::park();
