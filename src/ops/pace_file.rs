@@ -39,6 +39,8 @@ pub struct PaceFile {
     path: PathBuf,
     clock: Arc<dyn Clock>,
     file: Option<File>,
+    /// The state that this process wrote last, and its text.
+    written: Option<(Vec<u8>, PacerState)>,
     /// The lock could not be taken the last time.
     is_busy: bool,
     /// The file beside the vault, and the limit in it.
@@ -50,7 +52,7 @@ impl PaceFile {
     /// The file at `path`, for the account with this vault.
     pub fn new(path: PathBuf, vault: &Path, clock: Arc<dyn Clock>) -> Self {
         let (report, reported) = (report_file(vault), reported_limit(vault));
-        Self { path, clock, file: None, is_busy: false, report, reported }
+        Self { path, clock, file: None, written: None, is_busy: false, report, reported }
     }
 
     /// The state in the file. A file that cannot be read counts as missing: the client then learns
@@ -68,11 +70,17 @@ impl PaceFile {
         self.is_busy = matches!(locked, Ok(false));
         match (locked, &self.file) {
             (Ok(true), Some(file)) => {
-                let state = change(read(file).ok().and_then(|text| parse(&text)));
-                let written = write(file, &state);
+                let text = read(file).ok();
+                let found = match self.written.take() {
+                    Some((own, state)) if text.as_ref() == Some(&own) => Some(state),
+                    _ => text.and_then(|text| parse(&text)),
+                };
+                let state = change(found);
+                let text = write(file, &state);
                 let _ = file.unlock();
                 self.report(state.limit);
-                if written.is_ok() {
+                if let Ok(text) = text {
+                    self.written = Some((text, state));
                     return StoreOutcome::Stored;
                 }
                 self.file = None;
@@ -158,7 +166,7 @@ fn read(mut file: &File) -> io::Result<Vec<u8>> {
 
 /// Overwrites the file in one write, so that a killed process leaves a complete state. A shorter
 /// text is padded to a block, and to the length of an older text, so that nothing of that remains.
-fn write(mut file: &File, state: &PacerState) -> io::Result<()> {
+fn write(mut file: &File, state: &PacerState) -> io::Result<Vec<u8>> {
     let mut text = serde_json::to_vec(state)?;
     let length = file.metadata()?.len();
     if length > MAX_STATE_LENGTH {
@@ -168,7 +176,8 @@ fn write(mut file: &File, state: &PacerState) -> io::Result<()> {
         text.resize(text.len().max(length).max(BLOCK), b' ');
     }
     file.rewind()?;
-    file.write_all(&text)
+    file.write_all(&text)?;
+    Ok(text)
 }
 
 #[cfg(test)]

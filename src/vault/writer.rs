@@ -310,7 +310,7 @@ impl<'t> RecordWriter<'t> {
             put.cross_page_repeats += 1;
         }
         // Rows are mostly in ascending order, and a push is faster.
-        let _ = put.rows.push(row) || put.rows.insert(row);
+        let _ = put.rows.try_push(row).is_ok() || put.rows.insert(row);
         self.sample(&item, put)
     }
 

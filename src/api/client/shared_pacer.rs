@@ -12,8 +12,12 @@ use std::time::Duration;
 pub type ExchangePacerState =
     Box<dyn FnMut(&mut dyn FnMut(Option<PacerState>) -> PacerState) -> StoreOutcome + Send>;
 
-/// How often a client stores its state while there is no limit, so that others see a `Retry-After`.
-const UNLIMITED_INTERVAL: Duration = Duration::from_millis(250);
+/// How often a client that sends requests stores its state at least, so that others see a
+/// `Retry-After`.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// The time after which a client that stored no state does not send requests any more.
+const ALONE: Duration = Duration::from_secs(60);
 
 /// The difference of wall clock and monotonic clock is measured again from this change on, in
 /// milliseconds. So times are the same after each exchange, in spite of rounding.
@@ -30,13 +34,16 @@ pub(super) struct SharedPacer {
     stored: Option<PacerState>,
     /// When it did.
     stored_at: Option<Duration>,
+    /// When another client last stored a state, by the wall clock.
+    other_stored_at: Option<Timestamp>,
     /// Wall clock minus monotonic clock, in milliseconds.
     offset: Option<i64>,
 }
 
 impl SharedPacer {
     pub fn new(pacer: Pacer, clock: Arc<dyn Clock>) -> Self {
-        Self { pacer, clock, exchange: None, stored: None, stored_at: None, offset: None }
+        let (exchange, stored, stored_at) = (None, None, None);
+        Self { pacer, clock, exchange, stored, stored_at, other_stored_at: None, offset: None }
     }
 
     pub fn shared(self, exchange: ExchangePacerState) -> Self {
@@ -71,17 +78,35 @@ impl SharedPacer {
         self.update(|pacer, _| pacer.lost(request, now));
     }
 
+    /// Records a response. While this client is alone and many requests are left, it is stored
+    /// together with the next request. Until then, others take its request for one in flight.
     pub fn answered(&mut self, request: SentRequest, now: Duration, signals: &RateLimitHeaders) {
         let wall = self.clock.now();
-        self.update(|pacer, _| pacer.answered(request, now, wall, signals));
+        let change = |pacer: &mut Pacer, _| pacer.answered(request, now, wall, signals);
+        if !(self.is_recent() && self.is_alone(wall) && self.pacer.has_many(now)) {
+            return self.update(change);
+        }
+        change(&mut self.pacer, now);
+        if !self.pacer.has_many(now) {
+            self.update_stored(|_, _| ());
+        }
+    }
+
+    /// Whether no other client stored a state for so long that this one alone uses the limit.
+    fn is_alone(&self, now: Timestamp) -> bool {
+        self.other_stored_at.is_none_or(|at| now.since(at) >= ALONE)
+    }
+
+    /// Whether the state was stored a moment ago.
+    fn is_recent(&self) -> bool {
+        let now = self.clock.monotonic();
+        self.stored_at.is_some_and(|at| now.saturating_sub(at) < INTERVAL)
     }
 
     /// Changes the shared state.
     fn update<T>(&mut self, mut change: impl FnMut(&mut Pacer, Duration) -> T) -> T {
         let now = self.clock.monotonic();
-        let is_recent =
-            self.stored_at.is_some_and(|at| now.saturating_sub(at) < UNLIMITED_INTERVAL);
-        if !(is_recent && self.pacer.is_unlimited(now)) {
+        if !(self.is_recent() && self.pacer.is_unlimited(now)) {
             return self.update_stored(change);
         }
         let result = change(&mut self.pacer, now);
@@ -93,7 +118,7 @@ impl SharedPacer {
 
     fn update_stored<T>(&mut self, mut change: impl FnMut(&mut Pacer, Duration) -> T) -> T {
         let (mut result, mut new) = (None, None);
-        let Self { pacer, clock, exchange, stored, offset, .. } = self;
+        let Self { pacer, clock, exchange, stored, other_stored_at, offset, .. } = self;
         let outcome = exchange.as_mut().map(|exchange| {
             exchange(&mut |found| {
                 let now = clock.monotonic();
@@ -101,6 +126,7 @@ impl SharedPacer {
                 let wall = wall_time(now, &**clock, offset);
                 // What this client knows does not depend on the wall clock.
                 if let Some(found) = found.filter(|found| stored.as_ref() != Some(found)) {
+                    *other_stored_at = Some(Timestamp(found.saved));
                     // If the wall clock was set forward since, times by the clock as it is now would
                     // make an older state too old, and its requests would be forgotten.
                     let earlier = before.map(|before| wall_at(now, before));

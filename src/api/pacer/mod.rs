@@ -302,18 +302,25 @@ impl Pacer {
     /// limit is not known, or few requests are left in the window.
     #[must_use]
     pub fn cost_of_repeat(&self, now: Duration) -> Option<Duration> {
-        /// Fewer than this part of a window are few.
-        const FEW: u64 = 10;
-        match (self.limit()?, self.known) {
-            (0, _) => Some(Duration::ZERO),
-            (_, Some(known)) if self.ready_at(ms(now)) <= ms(now) && !self.distrusts_headers => {
-                let left = known.remaining.saturating_sub(self.reserve);
-                let share = self.share();
-                let cost = WINDOW.unsigned_abs().div_ceil(share);
-                (left >= share.div_ceil(FEW)).then_some(Duration::from_millis(cost))
+        match self.limit()? {
+            0 => Some(Duration::ZERO),
+            _ if self.has_many(now) => {
+                Some(Duration::from_millis(WINDOW.unsigned_abs().div_ceil(self.share())))
             }
             _ => None,
         }
+    }
+
+    /// Whether a request may be sent now, and many more in the window by the service's headers.
+    #[must_use]
+    pub fn has_many(&self, now: Duration) -> bool {
+        /// Fewer than this part of a window are few.
+        const FEW: u64 = 10;
+        let Some(known) = self.known.filter(|_| self.limit() != Some(0)) else { return false };
+        let left = known.remaining.saturating_sub(self.reserve);
+        left >= self.share().div_ceil(FEW)
+            && self.ready_at(ms(now)) <= ms(now)
+            && !self.distrusts_headers
     }
 
     /// Records that a request is sent now. It counts as spent until its response tells otherwise.

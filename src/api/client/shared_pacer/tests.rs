@@ -396,3 +396,40 @@ fn a_client_with_a_lower_pace_is_not_starved_by_another() {
         assert_eq!(ended.collect::<Vec<_>>(), [35, 19], "{form:?} {reserve} {cap:?}");
     }
 }
+
+#[test]
+fn a_response_is_stored_with_the_next_request_while_one_client_has_many_left() {
+    let now = Arc::new(AtomicI64::new(1_000));
+    let clock = Arc::new(ProcessClock { now: now.clone(), start: 0, ahead: Arc::default() });
+    let states = Arc::new(Mutex::new(Vec::<PacerState>::new()));
+    let stored = states.clone();
+    let mut pacer = SharedPacer::new(Pacer::new(0), clock).shared(Box::new(move |change| {
+        let mut states = stored.lock().unwrap();
+        let state = change(states.last().cloned());
+        states.push(state);
+        StoreOutcome::Stored
+    }));
+    // Sends a request, and returns the number of states that this stored.
+    let mut send = |remaining, latency: i64| {
+        let before = states.lock().unwrap().len();
+        let sent = pacer.try_send().unwrap();
+        now.fetch_add(latency, Ordering::Relaxed);
+        let reset = Some(ResetTime::Relative(50_000));
+        let (limit, remaining) = (Some(100), Some(remaining));
+        let signals = RateLimitHeaders { limit, remaining, reset, ..RateLimitHeaders::default() };
+        let at = pacer.clock.monotonic();
+        pacer.answered(sent, at, &signals);
+        states.lock().unwrap().len() - before
+    };
+    assert_eq!([99, 98, 97].map(|left| send(left, 1)), [2, 1, 1]);
+    assert_eq!(send(96, 300), 2, "others would see it late");
+    assert_eq!([12, 9, 8].map(|left| send(left, 1)), [1, 2, 2], "few are left");
+    assert_eq!([90, 89].map(|left| send(left, 1)), [2, 1]);
+    // Another client stores a state.
+    let mut other = states.lock().unwrap().last().cloned().unwrap();
+    other.requests.push((other.saved, 1));
+    states.lock().unwrap().push(other);
+    assert_eq!([88, 87].map(|left| send(left, 1)), [2, 2]);
+    now.fetch_add(60_000, Ordering::Relaxed);
+    assert_eq!([99, 98].map(|left| send(left, 1)), [1, 1]);
+}
