@@ -12,6 +12,7 @@
 //! * [`schedule`]: when something is due. Pure.
 //! * [`health`]: how the accounts fare, as data.
 //! * [`daemon`]: backups on a schedule.
+//! * `fleet`: vaults in an object store; only with the cargo feature of this name.
 //! * [`sandbox`]: a service of our own, written from the service's document
 //!   and not from [`model`], so that one misreading cannot hide in both.
 //! * [`config`]: accounts, their keys and settings, from one checked file.
@@ -30,6 +31,8 @@ pub mod crawl;
 pub mod daemon;
 pub mod escaped;
 pub mod files;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod format;
 pub mod health;
 pub mod migrate;

@@ -14,6 +14,8 @@ mod crawl;
 mod daemon;
 mod docs;
 mod examples;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod fuzz;
 mod migrate;
 mod ops;

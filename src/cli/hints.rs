@@ -168,6 +168,22 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
             "name a PEM file with `ca_file` in the configuration or with SSL_CERT_FILE"
         }
         NextStep::MoveFileAway => "move the file away, or name another vault in the configuration",
+        NextStep::CheckStore => {
+            "check the address, and the variables of the store, such as AWS_ENDPOINT_URL, \
+             AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        }
+        NextStep::UseOtherStore => {
+            "use a store that supports conditional writes, such as Amazon S3"
+        }
+        NextStep::RestoreStoredVault => {
+            "run `linkvault vault restore FILE --to ACCOUNT` with a copy of the vault, such as the \
+             local one"
+        }
+        NextStep::CheckStoreAddress => "give each account an address of its own with `vault`",
+        NextStep::CheckStoreState => {
+            "if the store was restored from a backup, run `linkvault vault restore FILE --to \
+             ACCOUNT` with the local copy to put it again"
+        }
         NextStep::UseNewerProgram => "use the newer linkvault that wrote it",
         NextStep::CheckVault => "`linkvault check` shows what is damaged",
         NextStep::CheckVaultAndRestore => {

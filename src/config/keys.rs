@@ -20,6 +20,7 @@ use crate::config::values::{
     base_url, hook, nonzero_duration, one_of, parse_account_name, parse_duration, parse_listen,
     parse_period, parse_timezone, schedule, variable,
 };
+use crate::config::vault_address::parse_vault_address;
 use crate::model::Resource;
 
 /// The content of a configuration file.
@@ -102,10 +103,16 @@ fn account(
     defaults: &AccountSettings,
 ) -> Option<AccountConfig> {
     let place = place(table);
-    let vault = table.path("vault", "the vault's file (default `vaults/NAME.db`)");
+    let about = "the vault's file (default `vaults/NAME.db`), or its address in an object store, \
+                 such as `s3://bucket/prefix/NAME`";
+    let entry = table.key("vault", "path or address", about);
+    let (vault, store) = match &entry {
+        Some(entry) if entry.is_address() => (None, entry.checked(parse_vault_address)),
+        entry => (entry.as_ref().and_then(|entry| entry.path()), None),
+    };
     let vault = vault.unwrap_or_else(|| home.vault_file(name));
     let settings = settings(table, defaults.clone());
-    Some(AccountConfig { name: name.to_owned(), place: place?, vault, settings })
+    Some(AccountConfig { name: name.to_owned(), place: place?, vault, store, settings })
 }
 
 fn place(table: &TomlTable<'_, '_>) -> Option<AccountLocation> {

@@ -16,6 +16,7 @@ mod settings;
 mod time_zone;
 mod toml_reader;
 mod values;
+mod vault_address;
 
 use std::path::{Path, PathBuf};
 
@@ -38,6 +39,7 @@ pub use values::{
     CalendarPeriod, ConfigValueError, ListenAddress, SANDBOX, parse_account_name, parse_address,
     parse_duration, parse_listen, parse_period, parse_timezone,
 };
+pub use vault_address::{StoreScheme, VaultAddress};
 
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -192,6 +194,7 @@ impl Config {
             name: SANDBOX.to_owned(),
             place: AccountLocation::Sandbox,
             vault: self.home.vault_file(SANDBOX),
+            store: None,
             settings: self.defaults.clone(),
         }
     }

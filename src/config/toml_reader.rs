@@ -14,6 +14,7 @@ use crate::config::document::place;
 use crate::config::home::Home;
 use crate::config::problem::ConfigProblem;
 use crate::config::values::{ConfigValueError, percent};
+use crate::config::vault_address::is_address;
 use crate::model::CountOrPercent;
 use crate::suggest::did_you_mean;
 
@@ -306,6 +307,11 @@ impl<'r, 't> TomlEntry<'r, 't> {
             self.problem(format!("must be {expected}"));
             None
         })
+    }
+
+    /// Whether the value is the address of a vault in an object store.
+    pub(super) fn is_address(&self) -> bool {
+        self.value.as_str().is_some_and(is_address)
     }
 
     /// A path: `~/` is the user's home, and a relative path starts at the folder of the

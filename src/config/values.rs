@@ -21,7 +21,7 @@ pub const SANDBOX: &str = "sandbox";
 #[error("{0}")]
 pub struct ConfigValueError(String);
 
-fn fault<T>(what: impl Into<String>) -> Result<T, ConfigValueError> {
+pub(super) fn fault<T>(what: impl Into<String>) -> Result<T, ConfigValueError> {
     Err(ConfigValueError(what.into()))
 }
 

@@ -27,7 +27,7 @@ use crate::ops::backup_attempts::{attempt_of_error, attempt_of_snapshot, field_c
 use crate::ops::post_backup::post_backup;
 use crate::ops::status::scheduled_accounts;
 use crate::ops::vault_summary::vault_summary;
-use crate::ops::{Env, OpError, OpErrorKind};
+use crate::ops::{Env, OpError, OpErrorKind, StoredWork};
 use crate::progress::{Event, Progress};
 use crate::vault::snapshot::{RequestUsage, Snapshot};
 
@@ -113,10 +113,12 @@ impl DaemonWorker {
         let limits = SessionLimits { lock_timeout: Some(lock_timeout), ..SessionLimits::default() };
         let request = BackupRequest { limits, ..BackupRequest::new("daemon", account) };
         let progress: Arc<dyn Progress + Send + Sync> = Arc::clone(log) as _;
-        let (summary, mut vault) = run_backup(&self.env, &request, &progress, spent)?;
-        let fields = field_changes(account, &mut vault, &summary.snapshot)?;
-        vault.checkpoint()?;
-        Ok((summary.snapshot, fields))
+        self.env.with_stored(&[account], StoredWork::Vault, || {
+            let (summary, mut vault) = run_backup(&self.env, &request, &progress, spent)?;
+            let fields = field_changes(account, &mut vault, &summary.snapshot)?;
+            vault.checkpoint()?;
+            Ok((summary.snapshot, fields))
+        })
     }
 }
 
@@ -190,7 +192,7 @@ impl Worker for DaemonWorker {
             return None;
         }
         let account = self.account(account)?;
-        let failures = post_backup(&account, &*self.env.clock);
+        let failures = post_backup(&self.env, &account);
         for failure in &failures {
             tracing::error!(account = account.name, "{}", Escaped(failure));
             self.add_result(Ok(false));

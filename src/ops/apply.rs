@@ -19,7 +19,7 @@ use super::plan::{kept_records, make_plan, needed_resources, warn_of_cells, warn
 use super::rejected_rows::{self, RunInput};
 use super::run_results::{RunOutcome, write_results};
 use super::write_session::WriteSession;
-use super::{Env, NextStep, OpError, OpErrorKind};
+use super::{Env, NextStep, OpError, OpErrorKind, StoredWork};
 use crate::apply::{self, RunReport, StepSecrets};
 use crate::change::csv_files::TextEncoding;
 use crate::change::desired::DesiredState;
@@ -178,6 +178,11 @@ impl RunRequest {
 /// If the input cannot be read, a guard refuses, there are conflicts, a saved plan is stale or was
 /// applied before, or the run stopped.
 pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpError> {
+    let account = request.account;
+    env.with_stored(&[account], StoredWork::Account, || apply_fetched(env, request))
+}
+
+fn apply_fetched(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpError> {
     let ApplyRequest { account, command, input, options, policy, password, run, limits } = request;
     let run = RunOptions { encoding: options.encoding, ..run };
     env.catch_interrupts();

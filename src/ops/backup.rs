@@ -10,7 +10,7 @@ use super::backup_attempts::{
     attempt_of_error, attempt_of_snapshot, emptied, field_changes, recent, save_attempt,
 };
 use super::input::scope;
-use super::{Env, OpError, OpErrorKind};
+use super::{Env, OpError, OpErrorKind, StoredWork};
 use crate::api::pacer::Pacer;
 use crate::clock::Timestamp;
 use crate::config::{AccountConfig, StatisticsSetting};
@@ -123,7 +123,7 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     let (began, started) = (env.clock.monotonic(), env.clock.now());
     let mut spent = RequestUsage::default();
     let progress = env.progress(&request.account.name);
-    let mirrored =
+    let work = || {
         run_backup(env, request, &progress, &mut spent).and_then(|(summary, mut vault)| {
             let scans = vault.new_scans(summary.snapshot.number)?;
             let emptied = emptied(&recent(&vault)?);
@@ -134,7 +134,9 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
             };
             vault.checkpoint()?;
             Ok((summary, scans, emptied, fields, unchanged, vault.path().to_owned()))
-        });
+        })
+    };
+    let mirrored = env.with_stored(&[request.account], StoredWork::Vault, work);
     drop(progress);
     let ended = env.clock.now();
     let account = request.account;
@@ -215,6 +217,7 @@ pub struct BackupEstimate {
 /// Estimates the cost of a backup. Sends no request and writes nothing.
 pub fn estimate(env: &Env, request: &BackupRequest<'_>) -> Result<BackupEstimate, OpError> {
     let account = request.account;
+    env.fetch(account)?;
     let options = request.options("")?;
     let mut known = None;
     let mut due = 0;

@@ -108,6 +108,7 @@ impl DesiredInput {
     pub fn find_owner(&mut self, env: &Env) -> Result<(), OpError> {
         let Some(of) = self.of.as_mut().filter(|of| of.identity.is_none()) else { return Ok(()) };
         if let Ok(account) = env.config()?.account(&of.name) {
+            env.fetch(&account)?;
             of.identity = state_ref::identity_of(&account)?;
         }
         Ok(())

@@ -110,7 +110,7 @@ pub fn examine(env: &Env, account: &AccountConfig) -> Vec<CheckFinding> {
         AccountLocation::Service { url, .. } => Some(url.clone()),
     };
     let mut findings = vec![CheckFinding::ok(CheckSubject::Service, CheckResult::Service(url))];
-    let (found, identity) = match vault(account) {
+    let (found, identity) = match env.fetch(account).and_then(|()| vault(account)) {
         Ok((found, identity)) => (Ok(found), identity),
         Err(error) => (Err(error), None),
     };

@@ -1,9 +1,11 @@
 //! The environment of every operation: configuration, clock, secrets of the process, and the
 //! receiver of events.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::stored_vault::{self, StoredVault, StoredWork};
 use super::{Details, NextStep, OpError, OpErrorKind};
 use crate::api::http::{ApiKey, Transport};
 use crate::api::redact::{Redactor, STRONG_SECRET_LENGTH};
@@ -158,6 +160,8 @@ pub struct Env {
     home: Option<Home>,
     connector: Option<Connector>,
     config: OnceLock<Config>,
+    /// Names of the accounts whose vaults were fetched from their stores for reading.
+    fetched: Mutex<BTreeSet<String>>,
 }
 
 impl Env {
@@ -165,8 +169,16 @@ impl Env {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, events: Arc<dyn Events>) -> Self {
         let redactor = Redactor::default();
-        redact_proxy_passwords(&redactor);
-        Self { clock, redactor, events, home: None, connector: None, config: OnceLock::new() }
+        redact_address_passwords(&redactor);
+        Self {
+            clock,
+            redactor,
+            events,
+            home: None,
+            connector: None,
+            config: OnceLock::new(),
+            fetched: Mutex::default(),
+        }
     }
 
     /// Uses `home` for configuration and vaults instead of the user's own folders.
@@ -276,20 +288,103 @@ impl Env {
         }
     }
 
-    /// The account called `name`.
+    /// The account called `name`, with its vault fetched from its store, if it lives in one.
     ///
     /// # Errors
-    /// If there is no such account, or the configuration has mistakes.
+    /// If there is no such account, the configuration has mistakes, or the vault cannot be fetched.
     pub fn account(&self, name: &str) -> Result<AccountConfig, OpError> {
-        Ok(self.config()?.account(name)?)
+        let account = self.config()?.account(name)?;
+        self.fetch(&account)?;
+        Ok(account)
     }
 
-    /// The accounts with these names; all configured ones if empty.
+    /// The accounts with these names; all configured ones if empty. Does not fetch their vaults.
     ///
     /// # Errors
     /// If an account does not exist, or none is configured.
     pub fn accounts(&self, names: &[String]) -> Result<Vec<AccountConfig>, OpError> {
         Ok(self.config()?.select(names)?)
+    }
+
+    /// Like [`Self::accounts`], with fetched vaults. A vault that cannot be fetched is a warning.
+    ///
+    /// # Errors
+    /// As [`Self::accounts`].
+    pub fn fetched_accounts(&self, names: &[String]) -> Result<Vec<AccountConfig>, OpError> {
+        let accounts = self.accounts(names)?;
+        for account in &accounts {
+            if let Err(failure) = self.fetch(account) {
+                self.warn(failure.message);
+            }
+        }
+        Ok(accounts)
+    }
+
+    /// Fetches the vault of `account` from its store, if it lives in one and this process has not
+    /// fetched it yet.
+    ///
+    /// # Errors
+    /// If it cannot be fetched.
+    pub fn fetch(&self, account: &AccountConfig) -> Result<(), OpError> {
+        let fetched = || self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        if account.store.is_none() || fetched().contains(&account.name) {
+            return Ok(());
+        }
+        self.fetch_again(account)?;
+        fetched().insert(account.name.clone());
+        Ok(())
+    }
+
+    fn fetch_again(&self, account: &AccountConfig) -> Result<(), OpError> {
+        let warning = stored_vault::fetch(self.stored_vault(account))?;
+        warning.into_iter().for_each(|warning| self.warn(warning));
+        Ok(())
+    }
+
+    fn stored_vault<'a>(&'a self, account: &'a AccountConfig) -> StoredVault<'a> {
+        StoredVault { account, clock: &*self.clock, redactor: &self.redactor }
+    }
+
+    /// Does `work`, which may change the vaults of `accounts`. Those that live in a store are
+    /// fetched before, and put afterwards if they were changed, also if the work failed.
+    ///
+    /// # Errors
+    /// The error of the work, or else that of its vault's store.
+    pub fn with_stored<T>(
+        &self,
+        accounts: &[&AccountConfig],
+        kind: StoredWork,
+        work: impl FnOnce() -> Result<T, OpError>,
+    ) -> Result<T, OpError> {
+        if kind != StoredWork::Replacement {
+            accounts.iter().try_for_each(|account| self.fetch_again(account))?;
+        }
+        let mut done = work();
+        for account in accounts {
+            done = self.put_after(account, kind, done);
+        }
+        done
+    }
+
+    /// Puts the vault of `account` into its store, if it lives in one and was changed by the work
+    /// whose result is `done`.
+    ///
+    /// # Errors
+    /// The error of the work, or else that of the store.
+    pub fn put_after<T>(
+        &self,
+        account: &AccountConfig,
+        kind: StoredWork,
+        done: Result<T, OpError>,
+    ) -> Result<T, OpError> {
+        match (stored_vault::put(self.stored_vault(account), kind), done) {
+            (Ok(()), done) => done,
+            (Err(failure), Ok(_)) => Err(failure),
+            (Err(failure), Err(first)) => {
+                self.warn(failure.message);
+                Err(first)
+            }
+        }
     }
 
     /// Reads a secret from its source. From then on it is removed from every response. Sends a
@@ -374,9 +469,10 @@ fn require_no_interrupt(clock: &dyn Clock) -> Result<(), OpError> {
     Err(OpError::new(OpErrorKind::Interrupted, "interrupted; nothing was written"))
 }
 
-/// Adds the passwords of proxies to the secrets.
-fn redact_proxy_passwords(redactor: &Redactor) {
-    for name in ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY"] {
+/// Adds the passwords in the addresses of proxies and object stores to the secrets.
+fn redact_address_passwords(redactor: &Redactor) {
+    let endpoints = ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"];
+    for name in ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY"].into_iter().chain(endpoints) {
         for name in [name.to_owned(), name.to_lowercase()] {
             let Ok(proxy) = std::env::var(name) else { continue };
             let place = proxy.split_once("://").map_or(proxy.as_str(), |(_, place)| place);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::account_options::retention_decisions;
 use super::account_session::lock_command;
-use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
+use super::{Env, NextStep, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::clock::Clock;
 use crate::config::{AccountConfig, RetentionRules};
 use crate::model::SnapshotId;
@@ -40,6 +40,7 @@ pub fn plan_retention<'a>(
         OpError::new(OpErrorKind::Usage, "no retention rule is given")
             .next(NextStep::GiveRetentionRule)
     })?;
+    env.fetch(account)?;
     state_ref::open(account)?;
     if dry_run {
         return decide(account, &rules, state_ref::open(account)?, None);
@@ -92,7 +93,12 @@ impl RetentionPlan<'_> {
     ///
     /// # Errors
     /// If the copy cannot be written.
-    pub fn forget(mut self, clock: &dyn Clock) -> Result<(), OpError> {
+    pub fn forget(self, env: &Env) -> Result<(), OpError> {
+        let account = self.account;
+        env.put_after(account, StoredWork::Vault, self.forget_locked(&*env.clock))
+    }
+
+    fn forget_locked(mut self, clock: &dyn Clock) -> Result<(), OpError> {
         self.forget_in_vault(clock)?;
         if let Some(folder) = &self.account.settings.copy {
             let copy = folder.join(format!("{}.db", self.account.name));

@@ -46,7 +46,9 @@ pub fn exporting_account(env: &Env, path: &Path) -> Result<Option<AccountConfig>
         return Ok(None);
     }
     let manifest = manifest(path)?;
-    Ok(env.config()?.account(&manifest.account).ok())
+    let account = env.config()?.account(&manifest.account).ok();
+    account.iter().try_for_each(|account| env.fetch(account))?;
+    Ok(account)
 }
 
 /// Reads files and folders as one input. The state from which a folder was exported is looked up in

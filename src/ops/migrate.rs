@@ -20,7 +20,7 @@ use super::plan::{needed_resources, save};
 use super::rejected_rows::RunInput;
 use super::state_ref::{self, StateRef};
 use super::write_session::WriteSession;
-use super::{Env, NextStep, OpError, OpErrorKind};
+use super::{Env, NextStep, OpError, OpErrorKind, StoredWork};
 use crate::apply::{self, RunReport};
 use crate::change::csv_files::{self, CsvKind, CsvProblems, CsvRecords, ExportContext};
 use crate::change::plan::{AccountMemory, CurrentState};
@@ -128,15 +128,26 @@ pub enum MigrateReport {
 /// a guard refuses, or the run stopped.
 pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport, OpError> {
     // Mistakes in the given files are reported before anything is locked.
-    let mut given = options(&request.flags)?;
+    let given = options(&request.flags)?;
     if let Some(file) = &request.report {
         require_writable(file)?;
     }
     let target = MovedAccount::target(env, request, request.to)?;
+    env.with_stored(&[request.to, &target.account], StoredWork::Account, || {
+        migrate_fetched(env, request, given, &target)
+    })
+}
+
+fn migrate_fetched(
+    env: &Env,
+    request: &MigrateRequest<'_>,
+    mut given: GivenOptions,
+    target: &StateRef,
+) -> Result<MigrateReport, OpError> {
     let session = WriteSession::open(env, request.to, "migrate", &request.limits)?;
     let mut flags = (request.flags.clone(), None);
     if request.goal == MigrateGoal::Verify
-        && let Some((completed, run)) = recorded_flags(env, &session, &target, &request.flags)?
+        && let Some((completed, run)) = recorded_flags(env, &session, target, &request.flags)?
     {
         given = options(&completed)?;
         flags = (completed, Some(run));
@@ -146,12 +157,9 @@ pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport,
         session.require_no_open_run()?;
     }
     warn_of_suspicious(env, &given.suspicious);
-    let options = given.options;
-    let moved = MovedAccount::read(env, &request.limits, &target, &options.which)?;
-    let mapped = moved.map(&options);
-    for doubt in &mapped.warnings {
-        env.warn(doubt);
-    }
+    let moved = MovedAccount::read(env, &request.limits, target, &given.options.which)?;
+    let mapped = moved.map(&given.options);
+    mapped.warnings.iter().for_each(|doubt| env.warn(doubt));
     move_records(session, request, &moved, mapped, flags)
 }
 

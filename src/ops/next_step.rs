@@ -67,6 +67,16 @@ pub enum NextStep {
     MoveFileAway,
     /// Use the newer linkvault that wrote the vault.
     UseNewerProgram,
+    /// Check the address, the endpoint and the credentials of a vault's store.
+    CheckStore,
+    /// Keep the vault in a store that checks the conditions of a put.
+    UseOtherStore,
+    /// Restore a vault, one of whose objects is damaged, from a copy.
+    RestoreStoredVault,
+    /// Give each account an address of its own.
+    CheckStoreAddress,
+    /// Find out why a store has an older state than before.
+    CheckStoreState,
     /// Run `check` to see what is damaged.
     CheckVault,
     /// Run `check`, and restore the vault from a copy.

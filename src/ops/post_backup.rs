@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use super::OpError;
 use super::export;
 use super::forget::plan_locked;
 use super::state_ref;
+use super::{Env, OpError, StoredWork};
 use crate::change::csv_files::write::CsvDialect;
-use crate::clock::Clock;
 use crate::config::{AccountConfig, ExportSettings};
 
 /// How long to wait for another process that holds the account's lock.
@@ -16,7 +15,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Does the work that is configured for `account`, and returns a message for each failure.
 #[must_use]
-pub fn post_backup(account: &AccountConfig, clock: &dyn Clock) -> Vec<String> {
+pub fn post_backup(env: &Env, account: &AccountConfig) -> Vec<String> {
     let settings = &account.settings;
     let mut failures = Vec::new();
     let mut note = |what: &str, result: Result<(), OpError>| {
@@ -26,8 +25,10 @@ pub fn post_backup(account: &AccountConfig, clock: &dyn Clock) -> Vec<String> {
     };
     if let Some(rules) = &settings.keep {
         let command = "daemon (retention)";
-        let plan = plan_locked(account, rules, command, LOCK_TIMEOUT, clock);
-        let forgotten = plan.and_then(|plan| plan.forget_without_copy(clock));
+        let clock = &*env.clock;
+        let forgotten = env.with_stored(&[account], StoredWork::Vault, || {
+            plan_locked(account, rules, command, LOCK_TIMEOUT, clock)?.forget_without_copy(clock)
+        });
         note("old snapshots were not forgotten", forgotten);
     }
     if let Some(to) = &settings.export {

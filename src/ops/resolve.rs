@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::account_session::lock_command;
 use super::error_sources::apply_error;
-use super::{Env, OpError, OpErrorKind, state_ref};
+use super::{Env, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::apply::ApplyError;
 use crate::apply::resolve::{OpenStep, StepDecision, abandon, candidates, decide};
 use crate::config::AccountConfig;
@@ -31,6 +31,10 @@ pub struct ResolveRequest<'a> {
 /// # Errors
 /// If the run does not exist, a decision is not possible, or another process holds the lock.
 pub fn resolve(env: &Env, request: &ResolveRequest<'_>) -> Result<Vec<OpenStep>, OpError> {
+    env.with_stored(&[request.account], StoredWork::Vault, || resolve_fetched(env, request))
+}
+
+fn resolve_fetched(env: &Env, request: &ResolveRequest<'_>) -> Result<Vec<OpenStep>, OpError> {
     let (account, run) = (request.account, request.run);
     let name = &account.name;
     state_ref::open(account)?;

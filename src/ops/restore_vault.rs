@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::account_session::{lock_command, service};
-use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
+use super::{Env, NextStep, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::config::AccountConfig;
 use crate::escaped::Escaped;
 use crate::vault::lock::Lock;
@@ -30,6 +30,10 @@ pub fn verify_copy(
     account: &AccountConfig,
     file: &Path,
 ) -> Result<VerifiedCopy, OpError> {
+    if let Err(failure) = env.fetch(account) {
+        // A damaged object in the store is a reason to restore a vault.
+        env.warn(failure.message);
+    }
     let words = lock_command("vault restore", &account.name);
     let lock = Lock::take(&account.vault, &words, Duration::ZERO, &*env.clock)?;
     let candidate =
@@ -58,8 +62,13 @@ impl VerifiedCopy {
     ///
     /// # Errors
     /// If the file cannot be replaced; it is then unchanged.
-    pub fn replace(self) -> Result<(), OpError> {
-        Ok(self.candidate.replace(&mut |_| Ok(()))?)
+    pub fn replace(self, env: &Env, account: &AccountConfig) -> Result<(), OpError> {
+        let Self { candidate, _lock: lock, .. } = self;
+        env.with_stored(&[account], StoredWork::Replacement, move || {
+            candidate.replace(&mut |_| Ok(()))?;
+            drop(lock);
+            Ok(())
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use super::error_sources::vault_error;
 use super::migrate::PreparedReport;
 use super::output_files::require_writable;
 use super::write_session::WriteSession;
-use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
+use super::{Env, NextStep, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::apply::{self, ApplyOptions};
 use crate::config::AccountConfig;
 use crate::model::RunId;
@@ -53,8 +53,12 @@ pub struct ResumeReport {
 /// # Errors
 /// If the run does not exist, no run is unfinished, or the run stopped again.
 pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, OpError> {
-    let account = request.account;
     env.catch_interrupts();
+    env.with_stored(&[request.account], StoredWork::Account, || resume_fetched(env, request))
+}
+
+fn resume_fetched(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, OpError> {
+    let account = request.account;
     for file in [&request.rejected, &request.results].into_iter().flatten() {
         require_writable(file)?;
     }

@@ -181,6 +181,7 @@ impl StateRef {
                 let config = env.config()?;
                 match (config.account(&name), config.accounts()) {
                     (Err(error), [only]) if bare => {
+                        env.fetch(only)?;
                         return Self::of_only_account(only, text)?.ok_or_else(|| error.into());
                     }
                     (found, _) => found?,
@@ -189,6 +190,7 @@ impl StateRef {
             (None, Some(account)) => account.clone(),
             (None, None) => only_account(env, text)?,
         };
+        env.fetch(&account)?;
         Ok(Self { account, reference })
     }
 
@@ -337,7 +339,10 @@ pub fn open(account: &AccountConfig) -> Result<Vault, OpError> {
 pub fn only_account(env: &Env, text: &str) -> Result<AccountConfig, OpError> {
     let config = env.config()?;
     match config.accounts() {
-        [only] => Ok(only.clone()),
+        [only] => {
+            env.fetch(only)?;
+            Ok(only.clone())
+        }
         _ => {
             Err(OpError::new(OpErrorKind::Usage, format_args!("`{text}` does not name an account"))
                 .next(NextStep::QualifyReference(text.to_owned())))

@@ -8,7 +8,7 @@ use super::error_sources::{apply_error, vault_error, without_skip};
 use super::input::DesiredInput;
 use super::resume::resume_options;
 use super::write_session::WriteSession;
-use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
+use super::{Env, NextStep, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::apply::resolve::abandon;
 use crate::apply::undo::{state_after_run, undo_run};
 use crate::apply::{self, ApplyError};
@@ -41,9 +41,13 @@ pub struct UndoRequest<'a> {
 /// If the run does not exist, its first snapshot was forgotten, or as
 /// [`apply`](super::apply::apply).
 pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError> {
-    let account = request.account;
     env.catch_interrupts();
     request.options.require_files(&[])?;
+    env.with_stored(&[request.account], StoredWork::Account, || undo_fetched(env, request))
+}
+
+fn undo_fetched(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError> {
+    let account = request.account;
     state_ref::open(account)?;
     let name = &account.name;
     let mut session = WriteSession::open(env, account, "undo", &request.limits)?;

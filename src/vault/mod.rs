@@ -108,6 +108,11 @@ impl Vault {
             .sum()
     }
 
+    /// A text that changes with every transaction.
+    pub fn content_mark(&self) -> Result<String, VaultError> {
+        wal_mark::last_id(&self.db).map_err(|source| self.sql(source))
+    }
+
     /// The page size that the last crawl of `resource` used successfully; `None` before that.
     pub fn learned_page_size(
         &self,

@@ -36,6 +36,8 @@ pub struct RestoreCandidate {
     pub identity: Option<AccountIdentity>,
     /// Its readable snapshots, oldest first.
     pub snapshots: Vec<Snapshot>,
+    /// Its content ([`Vault::content_mark`]).
+    pub mark: String,
     /// Whether a log of another file was beside the source. It was ignored.
     pub foreign_log: bool,
 }
@@ -61,9 +63,29 @@ impl RestoreCandidate {
         if !foreign_log && beside(from, "-wal").exists() {
             copy(&beside(from, "-wal"), &beside(&file, "-wal")).map_err(there)?;
         }
-        let (identity, snapshots) =
+        let (identity, snapshots, mark) =
             verify(&file).map_err(|error| with_source_path(error, &file, from))?;
-        Ok(Self { folder, file, target, identity, snapshots, foreign_log })
+        Ok(Self { folder, file, target, identity, snapshots, mark, foreign_log })
+    }
+
+    /// Like [`Self::prepare`] for a copy that `write` writes to a new file, such as one that it
+    /// receives and verifies by a digest: the records of the copy are not checked again.
+    ///
+    /// # Errors
+    /// The error of `write`, or [`VaultError::NotAVault`] or [`VaultError::Newer`] about the copy.
+    pub fn receive<E: From<VaultError>>(
+        vault: &Path,
+        write: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let here = |error| VaultError::io(vault, error);
+        let target = target(vault).map_err(here)?;
+        private_folder_of(&target).map_err(here)?;
+        let folder = work_folder(&target).map_err(here)?;
+        let file = folder.path().join("vault.db");
+        write(&file)?;
+        check_header(&file)?;
+        let (identity, snapshots, mark) = finish(Vault::open(&file)?, &file)?;
+        Ok(Self { folder, file, target, identity, snapshots, mark, foreign_log: false })
     }
 
     /// Replaces the vault by the copy. `after` is called after each step; its error stops the
@@ -163,15 +185,23 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks the copy at `file`, gives it a new mark, and writes its log back.
-fn verify(file: &Path) -> Result<(Option<AccountIdentity>, Vec<Snapshot>), VaultError> {
+/// What a copy holds: the account, the readable snapshots, and the mark of its content.
+type CopyContent = (Option<AccountIdentity>, Vec<Snapshot>, String);
+
+/// Checks the copy at `file`, and finishes it.
+fn verify(file: &Path) -> Result<CopyContent, VaultError> {
     let mut vault = Vault::open(file)?;
     if let Some(problem) = vault.check()?.problems.into_iter().next() {
         return Err(VaultError::Damaged { path: file.to_owned(), what: problem });
     }
-    let found = (vault.identity()?, vault.snapshots()?);
+    finish(vault, file)
+}
+
+/// Gives the copy at `file` a new mark, and writes its log back.
+fn finish(mut vault: Vault, file: &Path) -> Result<CopyContent, VaultError> {
     // Any transaction stores a mark.
     vault.transact_now(|_, _| Ok(()))?;
+    let found = (vault.identity()?, vault.snapshots()?, vault.content_mark()?);
     vault.close()?;
     let fail = |error| VaultError::io(file, error);
     open_named(file).and_then(|file| file.sync_all()).map_err(fail)?;

@@ -86,6 +86,12 @@ fn stored_mark(db: &Connection) -> rusqlite::Result<Option<Mark>> {
     Ok(bytes.and_then(|bytes| Mark::read(&bytes)))
 }
 
+/// The id of the last transaction in hexadecimal; empty without a mark.
+pub(super) fn last_id(db: &Connection) -> rusqlite::Result<String> {
+    let id = stored_mark(db)?.map_or_else(Vec::new, |mark| mark.id.to_vec());
+    Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// Whether the file has a mark with the present schema cookie. Another tool that changes the schema
 /// does not update the mark.
 pub(super) fn is_current(db: &Connection) -> rusqlite::Result<bool> {

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use linkvault::clock::{SimulatedClock, Timestamp};
 use linkvault::config::{AccountConfig, Config, Home};
 use linkvault::ops::post_backup::post_backup;
+use linkvault::ops::{Env, NoEvents};
 use linkvault::vault::Vault;
 
 use crate::support::{LiveService, TestEnvironment};
@@ -16,7 +18,8 @@ fn account(environment: &TestEnvironment) -> AccountConfig {
 }
 
 fn done(environment: &TestEnvironment) -> Vec<String> {
-    post_backup(&account(environment), &SimulatedClock::new(Timestamp(1_800_000_000_000)))
+    let clock = Arc::new(SimulatedClock::new(Timestamp(1_800_000_000_000)));
+    post_backup(&Env::new(clock, Arc::new(NoEvents)), &account(environment))
 }
 
 #[test]

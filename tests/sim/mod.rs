@@ -40,7 +40,7 @@ mod recorded_transport;
 mod reordered_transport;
 mod reused_ids;
 mod secrets;
-mod seed_runner;
+pub mod seed_runner;
 mod seeded_choices;
 mod sent_requests;
 mod swapped_mid_crawl;

@@ -53,6 +53,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
 }
 
 fn one(account: &AccountConfig, app: &App) -> Result<(Value, Exit), CliError> {
+    app.env.fetch(account)?;
     let report = state_ref::open(account)?.check()?;
     let sound = report.problems.is_empty();
     let document = json!({

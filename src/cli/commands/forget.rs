@@ -94,7 +94,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     if !app.out.confirm(question, args.yes)? {
         return finish(app, &account, &decisions, true);
     }
-    plan.forget(&*app.env.clock)?;
+    plan.forget(&app.env)?;
     finish(app, &account, &decisions, false)
 }
 

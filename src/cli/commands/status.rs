@@ -40,7 +40,7 @@ pub struct Args {
 /// # Errors
 /// If an account does not exist.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
-    let accounts = app.env.accounts(&args.accounts)?;
+    let accounts = app.env.fetched_accounts(&args.accounts)?;
     let now = app.env.clock.now();
     let account_statuses = status(&app.env, &accounts, now)?;
     if app.out.is_json() {

@@ -72,9 +72,12 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
 fn accounts(args: &Args, app: &App) -> Result<Vec<AccountConfig>, CliError> {
     let config = app.env.config()?;
     if !args.accounts.is_empty() {
-        return Ok(config.select(&args.accounts)?);
+        return Ok(app.env.fetched_accounts(&args.accounts)?);
     }
-    let mut accounts = config.accounts().to_vec();
+    let mut accounts = match config.accounts() {
+        [] => Vec::new(),
+        _ => app.env.fetched_accounts(&[])?,
+    };
     let sandbox = config.account(SANDBOX)?;
     if accounts.is_empty() || sandbox.vault.exists() {
         accounts.push(sandbox);

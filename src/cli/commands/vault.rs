@@ -65,7 +65,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
 }
 
 fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, CliError> {
-    let account = app.env.account(&args.to)?;
+    let account = app.env.config()?.account(&args.to)?;
     let copy = verify_copy(&app.env, &account, &args.file)?;
     let (candidate, unproven) = (&copy.candidate, copy.unproven);
     let newest = candidate.snapshots.last();
@@ -95,7 +95,7 @@ fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, CliError> {
         "foreign_log": candidate.foreign_log,
     });
     if written {
-        copy.replace()?;
+        copy.replace(&app.env, &account)?;
     }
     if app.out.is_json() {
         app.out.json(&document)?;

@@ -1,0 +1,177 @@
+//! The documents about a vault in a store: `HEAD`, and the record of what this machine fetched.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{StoreError, StoreErrorKind};
+use super::object_tag::ObjectTag;
+
+/// The name of the object that names the current one.
+pub const HEAD: &str = "HEAD";
+
+/// The newest format of `HEAD` that this program knows.
+pub const FORMAT: u32 = 1;
+
+/// The account whose vault it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeadAccount {
+    /// The base URL of the service.
+    pub service: String,
+    /// The account's id on the service.
+    pub id: i64,
+}
+
+/// The content of `HEAD`: the current object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// The format of this document and of the object.
+    pub format: u32,
+    /// The number of the object: one more than that of the object before.
+    pub sequence: u64,
+    /// The SHA-256 digest of the vault's file, before compression, in hexadecimal.
+    pub digest: String,
+    /// The size of the object, in bytes.
+    pub size: u64,
+    /// The account whose vault it is.
+    pub account: HeadAccount,
+    /// The name of the object before, which is kept until the next put.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<String>,
+}
+
+impl Head {
+    /// The name of the current object.
+    #[must_use]
+    pub fn object(&self) -> String {
+        format!("{:010}-{}.db.zst", self.sequence, self.digest)
+    }
+
+    /// Whether both name the same object.
+    #[must_use]
+    pub fn is_same_object(&self, other: &Self) -> bool {
+        self.sequence == other.sequence && self.digest == other.digest
+    }
+
+    /// Whether the object was made from that of `earlier`, or is the same.
+    #[must_use]
+    pub fn follows(&self, earlier: &Self) -> bool {
+        self.is_same_object(earlier) || self.previous.as_ref() == Some(&earlier.object())
+    }
+
+    /// The document.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec(self).unwrap_or_default();
+        text.push(b'\n');
+        text
+    }
+
+    /// Reads and checks the document.
+    ///
+    /// # Errors
+    /// If it is of a newer format, or not such a document.
+    pub fn read(bytes: &[u8]) -> Result<Self, StoreError> {
+        #[derive(Deserialize)]
+        struct Format {
+            format: u32,
+        }
+        let damaged = |what: String| StoreError::new(StoreErrorKind::Damaged, what);
+        let found: Format = serde_json::from_slice(bytes)
+            .map_err(|error| damaged(format!("{HEAD} is not a document of linkvault: {error}")))?;
+        if found.format > FORMAT {
+            let what = format!(
+                "{HEAD} has format {}; this program knows formats up to {FORMAT}",
+                found.format
+            );
+            return Err(StoreError::new(StoreErrorKind::Newer, what));
+        }
+        let head: Self = serde_json::from_slice(bytes)
+            .map_err(|error| damaged(format!("{HEAD} is not a document of linkvault: {error}")))?;
+        let is_digest = |text: &str| {
+            text.len() == 64 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        if found.format == 0 || !is_digest(&head.digest) {
+            return Err(damaged(format!("{HEAD} has an invalid format or digest")));
+        }
+        Ok(head)
+    }
+}
+
+/// An object that this machine fetched or put, and the content of its own copy then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FetchedObject {
+    /// What `HEAD` says.
+    pub head: Head,
+    /// The version of `HEAD`; `None` before the answer to its put.
+    pub tag: Option<ObjectTag>,
+    /// The mark of the local copy ([`crate::vault::Vault::content_mark`]). Another mark means that
+    /// the copy was changed since.
+    pub mark: String,
+}
+
+/// What this machine knows about its copy of a vault. It is stored in a file beside the copy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FetchRecord {
+    /// The object from which the copy was made, or that was last put.
+    #[serde(default)]
+    pub base: Option<FetchedObject>,
+    /// The object whose put was begun and perhaps not answered.
+    #[serde(default)]
+    pub pending: Option<FetchedObject>,
+    /// Whether the copy was begun for this store, when the store had no vault.
+    #[serde(default)]
+    pub begun: bool,
+    /// The object by which the copy is being replaced.
+    #[serde(default)]
+    pub arriving: Option<FetchedObject>,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    prop_compose! {
+        fn heads()(
+            sequence in 1_u64..=u64::MAX,
+            digest in "[0-9a-f]{64}",
+            size in any::<u64>(),
+            service in "\\PC{0,40}",
+            id in any::<i64>(),
+            previous in proptest::option::of("[0-9a-z.-]{1,80}"),
+        ) -> Head {
+            let account = HeadAccount { service, id };
+            Head { format: FORMAT, sequence, digest, size, account, previous }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_head_reads_back_as_it_was_written(head in heads()) {
+            prop_assert_eq!(Head::read(&head.bytes()).unwrap(), head);
+        }
+
+        #[test]
+        fn a_cut_or_foreign_head_is_an_error(head in heads(), cut in 0_usize..60, any in any::<Vec<u8>>()) {
+            let bytes = head.bytes();
+            prop_assert!(Head::read(&bytes[..cut]).is_err());
+            prop_assert!(Head::read(&any).is_err());
+        }
+
+        #[test]
+        fn names_of_objects_sort_by_their_sequence(one in heads(), other in heads()) {
+            let bounded = |head: Head| Head { sequence: head.sequence % 10_000_000_000, ..head };
+            let (one, other) = (bounded(one), bounded(other));
+            let by_name = one.object()[..10].cmp(&other.object()[..10]);
+            prop_assert_eq!(by_name, one.sequence.cmp(&other.sequence));
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_before_the_rest_is_read() {
+        let error = Head::read(br#"{"format":2,"pack":"x"}"#).unwrap_err();
+        assert_eq!(error.kind, StoreErrorKind::Newer);
+        let error = Head::read(br#"{"format":1,"sequence":1,"digest":"../x","size":1,"account":{"service":"","id":1}}"#);
+        assert_eq!(error.unwrap_err().kind, StoreErrorKind::Damaged);
+    }
+}

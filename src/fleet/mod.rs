@@ -1,0 +1,20 @@
+//! Vaults in an object store, with the cargo feature `fleet`.
+//!
+//! A vault's objects are immutable copies of its file, `<sequence>-<digest>.db.zst`, and `HEAD`,
+//! which names the current one and is replaced only by conditional put. A machine works on a local
+//! copy of the vault: it fetches the current object before an operation, and puts a new one after
+//! an operation that changed the copy. If another machine replaced `HEAD` meanwhile, the put is
+//! refused and changes nothing in the store.
+//!
+//! Reading order: [`head`] the documents · [`decision`] what to do, as pure functions · [`objects`]
+//! reads and writes objects: [`mod@bucket`] of a service, [`folder`] in a folder · [`vault_store`]
+//! fetches and puts a vault.
+
+pub mod bucket;
+pub mod decision;
+pub mod error;
+pub mod folder;
+pub mod head;
+pub mod object_tag;
+pub mod objects;
+pub mod vault_store;

@@ -1,0 +1,491 @@
+//! A vault in a store, and the local copy on which this machine works. The caller holds the lock of
+//! the copy.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use tempfile::tempfile_in;
+
+use super::decision::{FetchDecision, LocalCopy, PutOutcome, fetch_decision, put_outcome, settled};
+use super::error::{StoreError, StoreErrorKind};
+use super::head::{FORMAT, FetchRecord, FetchedObject, HEAD, Head, HeadAccount};
+use super::object_tag::{ConditionalPut, ObjectTag};
+use super::objects::Objects;
+use crate::files::{
+    Durability, beside, folder_of, private_file, private_folder_of, read_private, replace,
+};
+use crate::vault::restore::RestoreCandidate;
+use crate::vault::{Vault, VaultError};
+
+/// A vault in a store, and its local copy.
+#[derive(Debug)]
+pub struct VaultStore {
+    objects: Objects,
+    copy: PathBuf,
+}
+
+/// What a fetch did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FetchReport {
+    /// The store has no vault yet.
+    Empty,
+    /// The local copy was current.
+    Current,
+    /// The local copy was replaced by the current object.
+    Downloaded,
+    /// So it was, and it had changes that were not put; they are in this file.
+    SetAside(PathBuf),
+}
+
+/// What a put did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PutReport {
+    /// The local copy has no changes.
+    Unchanged,
+    /// `HEAD` names a new object.
+    Put(Head),
+}
+
+/// What a put replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PutOver {
+    /// The object from which the local copy was made.
+    Fetched,
+    /// Any object, because the local copy was restored from a file.
+    Any,
+}
+
+/// The largest `HEAD`, and the largest record of a fetch.
+const MAX_DOCUMENT: u64 = 64 * 1024;
+
+/// The number of puts of `HEAD` while its version changes and its content does not.
+const MAX_PUTS: usize = 3;
+
+/// The version that no object has, for the probe.
+const NO_VERSION: &str = "\"00000000000000000000000000000000\"";
+
+impl VaultStore {
+    /// The vault whose objects are `objects`, with its local copy at `copy`.
+    #[must_use]
+    pub fn new(objects: Objects, copy: &Path) -> Self {
+        Self { objects, copy: copy.to_owned() }
+    }
+
+    /// Makes the local copy equal to the vault in the store. Changes of the copy that were not put
+    /// are kept if no other machine has put a newer vault since.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or what it has does not follow what this machine knows; the
+    /// local copy is then unchanged.
+    pub fn fetch(&self) -> Result<FetchReport, StoreError> {
+        let before = self.head()?;
+        match self.fetch_head(before.clone()) {
+            // The object is removed two puts later, which may have been a moment ago.
+            Err(error) if error.kind == StoreErrorKind::Damaged => match self.head()? {
+                now if now == before => Err(error),
+                now => self.fetch_head(now),
+            },
+            fetched => fetched,
+        }
+    }
+
+    fn fetch_head(&self, remote: Option<(Head, ObjectTag)>) -> Result<FetchReport, StoreError> {
+        let (known, local) = (self.record()?, self.local()?);
+        let (head, tag) = remote.unzip();
+        let record = settled(known.clone(), &local, head.as_ref());
+        let decision = fetch_decision(&local, &record, head.as_ref());
+        let refuse = |kind, what| Err(StoreError::new(kind, what));
+        let Some(head) = head else {
+            if decision == FetchDecision::UseLocal {
+                let begun = record.begun || local == LocalCopy::Missing;
+                self.remember(&known, &FetchRecord { begun, ..record })?;
+                return Ok(FetchReport::Empty);
+            }
+            let what = format!("{HEAD} does not exist, but this machine fetched or put it before");
+            return refuse(StoreErrorKind::Older, what);
+        };
+        match decision {
+            FetchDecision::UseLocal => {
+                // `HEAD` may be new although it names the same object.
+                let base = record.base.clone().map(|base| FetchedObject { head, tag, ..base });
+                self.remember(&known, &FetchRecord { base, ..record })?;
+                Ok(FetchReport::Current)
+            }
+            FetchDecision::Download => {
+                self.download(head, tag, record)?;
+                Ok(FetchReport::Downloaded)
+            }
+            FetchDecision::SetAsideAndDownload => {
+                let aside = beside(&self.copy, ".lost");
+                Vault::open_read_only(&self.copy)?.copy_to(&aside)?;
+                self.download(head, tag, record)?;
+                Ok(FetchReport::SetAside(aside))
+            }
+            FetchDecision::RefuseOlder | FetchDecision::RefuseGone => {
+                let before = record.base.map_or(0, |base| base.head.sequence);
+                let what = format!(
+                    "{HEAD} names object {}, but this machine fetched or put object {before} before",
+                    head.sequence
+                );
+                refuse(StoreErrorKind::Older, what)
+            }
+            FetchDecision::RefuseLocalCopy => {
+                let copy = self.copy.display();
+                let what = format!("{copy} exists, and was not made from the vault in the store");
+                refuse(StoreErrorKind::LocalCopy, what)
+            }
+        }
+    }
+
+    /// Puts the local copy into the store if it was changed since it was fetched or put.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Lost`] if another machine put a newer vault: the local copy is then that
+    /// vault, and its changes are in the file beside it whose name ends with `.lost`. After other
+    /// errors the changes remain in the local copy, and the next put puts them.
+    pub fn put(&self, over: PutOver) -> Result<PutReport, StoreError> {
+        let (mut known, local) = (self.record()?, self.local()?);
+        // Other machines refuse a number that is not higher than those that they have seen.
+        let seen = known.base.as_ref().map_or(0, |base| base.head.sequence);
+        if over == PutOver::Any {
+            let base = self.head()?.map(|(head, tag)| {
+                let mark = String::new();
+                FetchedObject { head, tag: Some(tag), mark }
+            });
+            known = FetchRecord { base, ..FetchRecord::default() };
+        }
+        if local == LocalCopy::Missing || known.base.as_ref().is_some_and(|it| local.is_as(it)) {
+            return Ok(PutReport::Unchanged);
+        }
+        let packed = self.pack(known.base.as_ref().map(|base| &base.head), seen)?;
+        let Some(Packed { head, mark, mut file }) = packed else {
+            return Ok(PutReport::Unchanged);
+        };
+        if known.base.is_none() {
+            self.probe()?;
+        }
+        let object = head.object();
+        self.objects.upload(&object, &mut file)?;
+        let ours = FetchedObject { head: head.clone(), tag: None, mark };
+        self.write_record(&FetchRecord { pending: Some(ours.clone()), ..known.clone() })?;
+        let winner = match self.replace_head(&head, known.base.as_ref())? {
+            Ok(tag) => {
+                let base = Some(FetchedObject { tag, ..ours });
+                self.write_record(&FetchRecord { base, ..FetchRecord::default() })?;
+                if let Some(old) = known.base.and_then(|base| base.head.previous) {
+                    // An object that remains only takes space.
+                    let _ = self.objects.remove(&old);
+                }
+                return Ok(PutReport::Put(head));
+            }
+            Err(winner) => winner,
+        };
+        self.write_record(&known)?;
+        let is_winner = |it: &Head| winner.as_ref().is_some_and(|winner| winner.is_same_object(it));
+        let own = known.pending.is_some_and(|pending| is_winner(&pending.head));
+        if winner.is_some_and(|winner| winner.sequence == head.sequence) {
+            // Both were to replace the same object, so ours is not and will not be named.
+            let _ = self.objects.remove(&object);
+        }
+        let what = match self.fetch()? {
+            // An earlier put of this machine, whose answer was lost, arrived late.
+            FetchReport::Current if own => return self.put(PutOver::Fetched),
+            FetchReport::SetAside(aside) => {
+                format!("; the changes of this machine are in {}", aside.display())
+            }
+            _ => String::new(),
+        };
+        let what = format!("another machine put a newer vault meanwhile{what}");
+        Err(StoreError::new(StoreErrorKind::Lost, what))
+    }
+
+    /// Replaces `HEAD`. The inner error is the `HEAD` of another machine.
+    fn replace_head(
+        &self,
+        ours: &Head,
+        base: Option<&FetchedObject>,
+    ) -> Result<Result<Option<ObjectTag>, Option<Head>>, StoreError> {
+        let mut expected = base.and_then(|base| base.tag.clone());
+        let mut failure = None;
+        for _ in 0..MAX_PUTS {
+            let put = self.objects.put_if(HEAD, &ours.bytes(), expected.as_ref());
+            match put {
+                Ok(ConditionalPut::Written(tag)) if tag.e_tag.is_some() => {
+                    return Ok(Ok(Some(tag)));
+                }
+                Ok(_) => {}
+                Err(error) => failure = Some(error),
+            }
+            // The answer may be lost, or a refused put may be the repetition of one that was done.
+            let now = match self.head() {
+                Ok(now) => now,
+                Err(error) => return Err(failure.unwrap_or(error)),
+            };
+            let before = base.map(|base| &base.head);
+            let (head, tag) = now.unzip();
+            match (put_outcome(ours, before, head.as_ref()), failure.take()) {
+                (PutOutcome::Done, _) => {
+                    // The version is that of ours only if no other machine has replaced it since.
+                    let is_ours = head.is_some_and(|head| head.is_same_object(ours));
+                    return Ok(Ok(tag.filter(|_| is_ours)));
+                }
+                (PutOutcome::Lost, _) => return Ok(Err(head)),
+                (PutOutcome::Unknown, error) => {
+                    let what = format!("{HEAD} is older than before it was replaced");
+                    return Err(error.unwrap_or(StoreError::new(StoreErrorKind::Older, what)));
+                }
+                (PutOutcome::NotDone, Some(error)) => return Err(error),
+                (PutOutcome::NotDone, None) => expected = tag,
+            }
+        }
+        Err(StoreError::new(
+            StoreErrorKind::NoConditions,
+            format!("the store refuses to replace {HEAD} although it has the expected version"),
+        ))
+    }
+
+    /// Refuses a store that does not check the conditions of a put, in which two machines would
+    /// overwrite each other's vaults.
+    fn probe(&self) -> Result<(), StoreError> {
+        let name = format!("probe-{:016x}", fastrand::u64(..));
+        let probed = self.probe_object(&name);
+        let removed = self.objects.remove(&name);
+        probed?;
+        removed
+    }
+
+    fn probe_object(&self, name: &str) -> Result<(), StoreError> {
+        let ignores = |what: &str| {
+            let what = format!(
+                "the store ignores the condition `{what}` of a put, so that two machines would \
+                 overwrite each other's vaults"
+            );
+            Err(StoreError::new(StoreErrorKind::NoConditions, what))
+        };
+        let ConditionalPut::Written(first) = self.objects.put_if(name, b"1", None)? else {
+            return ignores("If-None-Match");
+        };
+        if first.e_tag.is_none() {
+            let what = "the store returns no ETag, on which conditional puts depend";
+            return Err(StoreError::new(StoreErrorKind::NoConditions, what));
+        }
+        if self.objects.put_if(name, b"2", None)? != ConditionalPut::Refused {
+            return ignores("If-None-Match");
+        }
+        let version = first.version.is_some().then(|| "1".to_owned());
+        let other = ObjectTag { e_tag: Some(NO_VERSION.to_owned()), version };
+        if self.objects.put_if(name, b"3", Some(&other))? != ConditionalPut::Refused {
+            return ignores("If-Match");
+        }
+        match self.objects.put_if(name, b"4", Some(&first))? {
+            ConditionalPut::Written(_) => Ok(()),
+            ConditionalPut::Refused => ignores("If-Match"),
+        }
+    }
+
+    /// `HEAD` and its version; `None` if it does not exist.
+    fn head(&self) -> Result<Option<(Head, ObjectTag)>, StoreError> {
+        let Some((bytes, tag)) = self.objects.read(HEAD, MAX_DOCUMENT)? else { return Ok(None) };
+        Ok(Some((Head::read(&bytes)?, tag)))
+    }
+
+    fn local(&self) -> Result<LocalCopy, StoreError> {
+        Ok(match Vault::open_if_there(&self.copy)? {
+            Some(vault) => LocalCopy::Marked(vault.content_mark()?),
+            None => LocalCopy::Missing,
+        })
+    }
+
+    /// A consistent, compressed copy of the vault, to follow `before` with a number above `seen`;
+    /// `None` for a vault that belongs to no account yet.
+    fn pack(&self, before: Option<&Head>, seen: u64) -> Result<Option<Packed>, StoreError> {
+        let here = |error| StoreError::from(VaultError::io(&self.copy, error));
+        let folder = tempfile::tempdir_in(folder_of(&self.copy)).map_err(here)?;
+        let file = folder.path().join("vault.db");
+        let vault = Vault::open_read_only(&self.copy)?;
+        // The copy has a mark of its own. A change after this line is put the next time.
+        let mark = vault.content_mark()?;
+        let Some(identity) = vault.identity()? else { return Ok(None) };
+        vault.copy_to(&file)?;
+        drop(vault);
+        let account = HeadAccount { service: identity.service, id: identity.account };
+        if let Some(before) = before
+            && before.account.id != account.id
+        {
+            return Err(other_account(before, &account));
+        }
+        let mut plain = File::open(&file).map_err(here)?;
+        let packed = tempfile_in(folder_of(&self.copy)).map_err(here)?;
+        let (mut packed, digest) = compress(&mut plain, packed).map_err(here)?;
+        let size = packed.stream_position().map_err(here)?;
+        packed.rewind().map_err(here)?;
+        let sequence = before.map_or(0, |before| before.sequence).max(seen).saturating_add(1);
+        let previous = before.map(Head::object);
+        let head = Head { format: FORMAT, sequence, digest, size, account, previous };
+        Ok(Some(Packed { head, mark, file: packed }))
+    }
+
+    /// Replaces the local copy by the object that `head` names, once it is verified.
+    fn download(
+        &self,
+        head: Head,
+        tag: Option<ObjectTag>,
+        record: FetchRecord,
+    ) -> Result<(), StoreError> {
+        let candidate = RestoreCandidate::receive(&self.copy, |file| self.receive(&head, file))
+            .map_err(|error| about_object(error, &head))?;
+        let found = candidate.identity.as_ref();
+        if found.is_none_or(|found| found.account != head.account.id) {
+            let account = found.map_or_else(
+                || "no account".to_owned(),
+                |it| format!("account {} of {}", it.account, it.service),
+            );
+            let what = format!(
+                "{} belongs to {account}, not to account {} of {}, as {HEAD} says",
+                head.object(),
+                head.account.id,
+                head.account.service
+            );
+            return Err(StoreError::new(StoreErrorKind::OtherAccount, what));
+        }
+        let arriving = FetchedObject { head, tag, mark: candidate.mark.clone() };
+        self.write_record(&FetchRecord { arriving: Some(arriving.clone()), ..record })?;
+        candidate.replace(&mut |_| Ok(()))?;
+        self.write_record(&FetchRecord { base: Some(arriving), ..FetchRecord::default() })
+    }
+
+    /// Writes the vault in the object that `head` names to the new file `to`.
+    fn receive(&self, head: &Head, to: &Path) -> Result<(), StoreError> {
+        let object = head.object();
+        let damaged =
+            |what: String| StoreError::new(StoreErrorKind::Damaged, format!("{object} {what}"));
+        let here = |error| StoreError::from(VaultError::io(&self.copy, error));
+        let mut packed = tempfile_in(folder_of(to)).map_err(here)?;
+        if !self.objects.download(&object, &mut packed)? {
+            return Err(damaged(format!("does not exist, although {HEAD} names it")));
+        }
+        let size = packed.stream_position().map_err(here)?;
+        if size != head.size {
+            return Err(damaged(format!("has {size} bytes, not {}", head.size)));
+        }
+        packed.rewind().map_err(here)?;
+        let mut new = private_file(to).map_err(here)?;
+        let digest = match decompress(packed, &mut new) {
+            Ok(digest) => digest,
+            Err(DecompressError::Object(error)) => {
+                return Err(damaged(format!("is damaged: {error}")));
+            }
+            Err(DecompressError::File(error)) => return Err(here(error)),
+        };
+        if digest != head.digest {
+            return Err(damaged(format!("is damaged: its content has the digest {digest}")));
+        }
+        Ok(())
+    }
+
+    fn record_file(&self) -> PathBuf {
+        beside(&self.copy, ".fetched")
+    }
+
+    fn record(&self) -> Result<FetchRecord, StoreError> {
+        let file = self.record_file();
+        let bytes = match read_private(&file, MAX_DOCUMENT) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(FetchRecord::default());
+            }
+            Err(error) => return Err(VaultError::io(&file, error).into()),
+        };
+        serde_json::from_slice(&bytes).map_err(|error| {
+            VaultError::io(&file, io::Error::new(io::ErrorKind::InvalidData, error)).into()
+        })
+    }
+
+    fn remember(&self, known: &FetchRecord, record: &FetchRecord) -> Result<(), StoreError> {
+        if known == record { Ok(()) } else { self.write_record(record) }
+    }
+
+    fn write_record(&self, record: &FetchRecord) -> Result<(), StoreError> {
+        let file = self.record_file();
+        let fail = |error| VaultError::io(&file, error);
+        private_folder_of(&file).map_err(fail)?;
+        let text = serde_json::to_vec(record).map_err(|error| fail(error.into()))?;
+        Ok(replace(&file, &text, Durability::Synced).map_err(fail)?)
+    }
+}
+
+/// An object to be put.
+struct Packed {
+    head: Head,
+    /// The mark of the content.
+    mark: String,
+    file: File,
+}
+
+fn other_account(before: &Head, ours: &HeadAccount) -> StoreError {
+    let what = format!(
+        "the vault there belongs to account {} of {}, not to account {} of {}",
+        before.account.id, before.account.service, ours.id, ours.service
+    );
+    StoreError::new(StoreErrorKind::OtherAccount, what)
+}
+
+/// An error about a temporary file, as one about the object in it.
+fn about_object(error: StoreError, head: &Head) -> StoreError {
+    let object = head.object();
+    match error.vault {
+        Some(VaultError::Newer { found, known, .. }) => StoreError::new(
+            StoreErrorKind::Newer,
+            format!("{object} has vault format {found}; this program knows formats up to {known}"),
+        ),
+        Some(VaultError::NotAVault(_)) => {
+            StoreError::new(StoreErrorKind::Damaged, format!("{object} is not a vault"))
+        }
+        Some(VaultError::Damaged { what, .. }) => {
+            StoreError::new(StoreErrorKind::Damaged, format!("{object} is damaged: {what}"))
+        }
+        _ => error,
+    }
+}
+
+/// Compresses `plain` into `to`. Returns it with the digest of `plain`.
+fn compress(plain: &mut File, to: File) -> io::Result<(File, String)> {
+    let mut encoder = zstd::stream::write::Encoder::new(to, zstd::DEFAULT_COMPRESSION_LEVEL)?;
+    encoder.include_checksum(true)?;
+    let mut digest = Sha256::new();
+    let mut part = vec![0; 1 << 16];
+    loop {
+        let read = plain.read(&mut part)?;
+        if read == 0 {
+            return Ok((encoder.finish()?, hex(&digest.finalize())));
+        }
+        digest.update(&part[..read]);
+        encoder.write_all(&part[..read])?;
+    }
+}
+
+enum DecompressError {
+    Object(io::Error),
+    File(io::Error),
+}
+
+/// Decompresses `packed` into `to`. Returns the digest of the content.
+fn decompress(packed: File, to: &mut File) -> Result<String, DecompressError> {
+    let mut decoder = zstd::stream::read::Decoder::new(packed).map_err(DecompressError::Object)?;
+    let mut digest = Sha256::new();
+    let mut part = vec![0; 1 << 16];
+    loop {
+        let read = decoder.read(&mut part).map_err(DecompressError::Object)?;
+        if read == 0 {
+            return Ok(hex(&digest.finalize()));
+        }
+        digest.update(&part[..read]);
+        to.write_all(&part[..read]).map_err(DecompressError::File)?;
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

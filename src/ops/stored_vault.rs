@@ -1,0 +1,144 @@
+//! The local copy of a vault that lives in an object store. In a program without the feature `fleet`
+//! no account has such a vault.
+
+#[cfg(feature = "fleet")]
+pub(super) use with_stores::{fetch, put};
+#[cfg(not(feature = "fleet"))]
+pub(super) use without_stores::{fetch, put};
+
+use crate::api::redact::Redactor;
+use crate::clock::Clock;
+use crate::config::AccountConfig;
+
+/// What a fetch or a put needs.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "nothing is fetched or put"))]
+pub(super) struct StoredVault<'a> {
+    pub account: &'a AccountConfig,
+    pub clock: &'a dyn Clock,
+    /// Removes the credentials of the store from its errors.
+    pub redactor: &'a Redactor,
+}
+
+/// The work after which a vault is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoredWork {
+    /// It changes only the vault.
+    Vault,
+    /// It may have changed the account at the service.
+    Account,
+    /// It replaces the vault by a copy, whatever the store has.
+    Replacement,
+}
+
+#[cfg(not(feature = "fleet"))]
+mod without_stores {
+    use super::{StoredVault, StoredWork};
+    use crate::ops::OpError;
+
+    pub(in crate::ops) const fn fetch(_: StoredVault<'_>) -> Result<Option<String>, OpError> {
+        Ok(None)
+    }
+
+    pub(in crate::ops) const fn put(_: StoredVault<'_>, _: StoredWork) -> Result<(), OpError> {
+        Ok(())
+    }
+}
+
+#[cfg(feature = "fleet")]
+mod with_stores {
+    use std::time::Duration;
+
+    use super::{StoredVault, StoredWork};
+    use crate::config::VaultAddress;
+    use crate::fleet::error::{StoreError, StoreErrorKind};
+    use crate::fleet::objects::Objects;
+    use crate::fleet::vault_store::{FetchReport, PutOver, VaultStore};
+    use crate::ops::error_sources::lock_timeout_error;
+    use crate::ops::{NextStep, OpError, OpErrorKind};
+    use crate::vault::lock::{Lock, LockError};
+
+    /// The command in the lock of a process that fetches a vault.
+    const FETCH: &str = "linkvault (fetching the vault)";
+
+    /// How long to wait for another process of this machine that fetches the vault, or works on it
+    /// when it is to be put.
+    const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// Makes the local copy equal to the vault in the store. Another process of this machine that
+    /// works on the account has done so. Returns a warning.
+    pub(in crate::ops) fn fetch(it: StoredVault<'_>) -> Result<Option<String>, OpError> {
+        let Some(address) = &it.account.store else { return Ok(None) };
+        let copy = &it.account.vault;
+        let taken = match Lock::take(copy, FETCH, Duration::ZERO, it.clock) {
+            Err(LockError::Held(holder)) => match holder {
+                Some(holder) if holder.command == FETCH => {
+                    Lock::take(copy, FETCH, LOCK_TIMEOUT, it.clock)
+                }
+                _ => return Ok(None),
+            },
+            taken => taken,
+        };
+        let _lock = taken.map_err(lock_timeout_error)?;
+        let fetched = Objects::open(address).and_then(|it| VaultStore::new(it, copy).fetch());
+        match fetched.map_err(|error| explain(&it, address, "fetch", error))? {
+            FetchReport::SetAside(aside) => Ok(Some(format!(
+                "changes of {} that were not put into its store are in {}: another machine put a \
+                 newer vault",
+                it.account.name,
+                aside.display()
+            ))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Puts the local copy into the store, if it was changed.
+    pub(in crate::ops) fn put(it: StoredVault<'_>, work: StoredWork) -> Result<(), OpError> {
+        let Some(address) = &it.account.store else { return Ok(()) };
+        let copy = &it.account.vault;
+        let over = match work {
+            StoredWork::Replacement => PutOver::Any,
+            StoredWork::Vault | StoredWork::Account => PutOver::Fetched,
+        };
+        let command = format!("linkvault (putting the vault of {})", it.account.name);
+        let _lock = Lock::take(copy, command.as_str(), LOCK_TIMEOUT, it.clock)
+            .map_err(lock_timeout_error)?;
+        let put = Objects::open(address).and_then(|it| VaultStore::new(it, copy).put(over));
+        put.map(drop).map_err(|error| {
+            let lost = error.kind == StoreErrorKind::Lost;
+            let failure = explain(&it, address, "put", error);
+            match work {
+                // What was sent to the service is not undone.
+                StoredWork::Account if lost => OpError { kind: OpErrorKind::Failed, ..failure },
+                _ => failure,
+            }
+        })
+    }
+
+    fn explain(
+        it: &StoredVault<'_>,
+        address: &VaultAddress,
+        verb: &str,
+        error: StoreError,
+    ) -> OpError {
+        if let Some(local) = error.vault {
+            return local.into();
+        }
+        let (kind, next) = match error.kind {
+            StoreErrorKind::Lost => (OpErrorKind::Stale, NextStep::RunAgain),
+            StoreErrorKind::Unavailable | StoreErrorKind::Refused | StoreErrorKind::NoBucket => {
+                (OpErrorKind::Failed, NextStep::CheckStore)
+            }
+            StoreErrorKind::Local => (OpErrorKind::Vault, NextStep::CheckDisk),
+            StoreErrorKind::NoConditions => (OpErrorKind::Failed, NextStep::UseOtherStore),
+            StoreErrorKind::Damaged => (OpErrorKind::Vault, NextStep::RestoreStoredVault),
+            StoreErrorKind::Newer => (OpErrorKind::Vault, NextStep::UseNewerProgram),
+            StoreErrorKind::OtherAccount => (OpErrorKind::Vault, NextStep::CheckStoreAddress),
+            StoreErrorKind::Older => (OpErrorKind::Vault, NextStep::CheckStoreState),
+            StoreErrorKind::LocalCopy => (OpErrorKind::Vault, NextStep::MoveFileAway),
+        };
+        let name = &it.account.name;
+        let message = format!("cannot {verb} the vault of {name} at {address}: {error}");
+        OpError::new(kind, it.redactor.text(&message)).next(next)
+    }
+}

@@ -1,0 +1,89 @@
+//! Real S3 servers for tests, on ports of their own.
+
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::until;
+
+/// A server that stops when it is dropped.
+pub struct S3Server {
+    process: Child,
+    pub url: String,
+    /// The files of a server that serves a folder.
+    pub files: TempDir,
+}
+
+impl S3Server {
+    /// moto, which checks the conditions of puts. `None` where it is not installed.
+    pub fn moto() -> Option<Self> {
+        Self::start("moto_server", |port, _| {
+            ["-H", "127.0.0.1", "-p", port].map(OsString::from).into()
+        })
+    }
+
+    /// `rclone serve s3`, which ignores them. `None` where it is not installed.
+    pub fn rclone() -> Option<Self> {
+        Self::start("rclone", |port, files| {
+            let address = format!("127.0.0.1:{port}");
+            let mut arguments =
+                ["serve", "s3", "--config", "", "--addr", &address].map(OsString::from).to_vec();
+            arguments.push(files.into());
+            arguments
+        })
+    }
+
+    fn start(name: &str, arguments: impl Fn(&str, &Path) -> Vec<OsString>) -> Option<Self> {
+        let Some(program) = find(name) else {
+            assert!(std::env::var_os("LINKVAULT_NEEDS_S3").is_none(), "{name} is not installed");
+            println!("{name} is not installed; `.ci/run` installs it");
+            return None;
+        };
+        let files = tempfile::tempdir().unwrap();
+        std::fs::create_dir(files.path().join("vaults")).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let process = Command::new(program)
+            .args(arguments(&port.to_string(), files.path()))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until("the server listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Some(Self { process, url: format!("http://127.0.0.1:{port}"), files })
+    }
+}
+
+/// The address of a server that gives every request the same answer.
+pub fn always(answer: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = BufReader::new(stream.try_clone().unwrap()).lines();
+            while request.next().and_then(Result::ok).is_some_and(|line| !line.is_empty()) {}
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    url
+}
+
+impl Drop for S3Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A program on the path, or in the folder into which `.ci/run` installs it.
+fn find(name: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let installed = root.join("target/s3/bin").join(name);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::iter::once(installed)
+        .chain(std::env::split_paths(&path).map(|folder| folder.join(name)))
+        .find(|program| program.is_file())
+}
