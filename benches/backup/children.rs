@@ -1,15 +1,22 @@
-//! The measured work: the bare loop, and a backup.
+//! The measured work: the bare loop, a backup, and of that the writes to the vault alone.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use linkvault::clock::{Interrupt, SystemClock};
+use linkvault::api::envelope;
+use linkvault::clock::{Clock as _, Interrupt, SystemClock};
 use linkvault::config::{Home, StatisticsSetting};
+use linkvault::model::Resource;
 use linkvault::ops::account_session::SessionLimits;
 use linkvault::ops::backup::{self as ops, BackupRequest};
 use linkvault::ops::{Env, NoEvents};
-use linkvault::vault::snapshot::SnapshotStatus;
+use linkvault::vault::Vault;
+use linkvault::vault::listing::ListingEnd;
+use linkvault::vault::snapshot::{ReadState, RequestUsage, SnapshotStatus};
+use linkvault::vault::template_match::{TemplateMatch, TemplateMatcher};
+use linkvault::vault::write::CrawledPage;
+use roaring::RoaringTreemap;
 use serde::Deserialize;
 
 use crate::child::{self, Run};
@@ -21,7 +28,12 @@ pub const DEFAULT_IN_FLIGHT: u32 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
     Bare,
-    Backup { in_flight: u32 },
+    Backup {
+        in_flight: u32,
+    },
+    /// Stores pages that are in memory and parsed, on one thread and with one for hashes, as a first
+    /// backup does. The first part is the time of that.
+    Store,
 }
 
 impl Job {
@@ -32,6 +44,7 @@ impl Job {
 pub fn spawn(job: Job, url: &str, file: &Path) -> Run {
     let (name, in_flight) = match job {
         Job::Bare => ("bare", 1),
+        Job::Store => ("store", 1),
         Job::Backup { in_flight } => ("backup", in_flight),
     };
     child::spawn(name, &[url.as_ref(), file.as_os_str(), in_flight.to_string().as_ref()])
@@ -45,11 +58,12 @@ pub fn run_if_child() -> bool {
     let file = Path::new(file);
     let env = configured(url, file);
     let began = Instant::now();
-    let records = match name.as_str() {
-        "bare" => bare(url, file),
-        _ => run(&env, in_flight.parse().unwrap()),
+    let (records, part) = match name.as_str() {
+        "bare" => (bare(url, file), Duration::ZERO),
+        "store" => store(url, file),
+        _ => (run(&env, in_flight.parse().unwrap()), Duration::ZERO),
     };
-    child::report(began.elapsed(), records, Duration::ZERO);
+    child::report(began.elapsed(), records, part);
     true
 }
 
@@ -134,4 +148,44 @@ fn bare(url: &str, file: &Path) -> u64 {
     drop(insert);
     tx.commit().unwrap();
     records
+}
+
+/// Fetches and parses all pages, then stores them as a first backup does, without the state of the
+/// crawl. Returns the number of records and the time from the creation of the vault.
+fn store(url: &str, file: &Path) -> (u64, Duration) {
+    let agent = ureq::Agent::new_with_defaults();
+    let mut bodies = Vec::new();
+    loop {
+        let number = bodies.len() + 1;
+        let mut answer =
+            agent.get(format!("{url}/api/qr?limit=1000&page={number}")).call().unwrap();
+        bodies.push(answer.body_mut().with_config().limit(64 << 20).read_to_vec().unwrap());
+        let last: Answer = serde_json::from_slice(&bodies[number - 1]).unwrap();
+        if number as u64 >= last.data.maxpage {
+            break;
+        }
+    }
+    let resource = Resource::QrCodes;
+    let mut matcher = TemplateMatcher::new(resource, None);
+    let mut pages: Vec<Vec<TemplateMatch<'_>>> = Vec::new();
+    for body in &bodies {
+        let page = envelope::page(body, resource.spec().list_keys).unwrap();
+        pages.push(page.records.iter().map(|raw| matcher.split(raw.get()).unwrap()).collect());
+    }
+    let clock = SystemClock::new(Interrupt::default());
+    let began = Instant::now();
+    let mut vault = Vault::open_or_create(file).unwrap();
+    let snapshot = vault.begin(clock.now(), None, &[resource]).unwrap();
+    let (mut seen, usage) = (RoaringTreemap::new(), RequestUsage::default());
+    for (number, records) in (1..).zip(&mut pages) {
+        let (parent, now, batch) = (None, clock.now(), Some(Duration::ZERO));
+        let page = CrawledPage { snapshot, resource, parent, number, now, usage, batch };
+        seen |= vault.put_matches(&page, records, &seen, |_| String::new()).unwrap().rows;
+    }
+    let outcome = Some((ReadState::Complete, None));
+    let (parent, gone, progress) = (None, &[][..], None);
+    vault.end_listing(&ListingEnd { snapshot, resource, parent, gone, progress, outcome }).unwrap();
+    let stored = vault.finish(snapshot, clock.now(), usage).unwrap();
+    vault.close().unwrap();
+    (stored.records(), began.elapsed())
 }

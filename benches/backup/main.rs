@@ -143,12 +143,16 @@ impl Bench {
     fn speed(&self, page_size: usize, limit: u64, table: &mut Table) {
         let site = Account::new(self.records, Style::PLAIN).render(page_size);
         let server = Server::under(site, Conditions { latency: Duration::ZERO, limit });
-        let (mut bare, mut first, mut second) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut bare, mut alone) = (Vec::new(), Vec::new());
+        let (mut first, mut second) = (Vec::new(), Vec::new());
         let (mut growth, mut bare_size) = (0, 0);
         for _ in 0..self.rounds {
             let plain = self.file("bare");
             bare.push(self.run(Job::Bare, &server, &plain));
             bare_size = size(&plain);
+            let vault = self.file("vault");
+            let stored = self.run(Job::Store, &server, &vault);
+            alone.push(Run { time: stored.part, ..stored });
             let vault = self.file("vault");
             first.push(self.run(Job::BACKUP, &server, &vault));
             let before = size(&vault);
@@ -162,6 +166,7 @@ impl Bench {
         if limit == 0 {
             table.note(format!("bare table, {at}"), bytes(bare_size));
         }
+        table.note(format!("its writes to the vault alone, {at}"), best_and_median(&alone, &bare));
         table.row(
             Kind::Noisy,
             format!("first backup, {at}"),
