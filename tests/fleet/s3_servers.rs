@@ -57,15 +57,18 @@ impl S3Server {
     }
 }
 
-/// The address of a server that gives every request the same answer.
-pub fn always(answer: String) -> String {
+/// The address of a server that answers requests by their method.
+pub fn answering(answer: impl Fn(&str) -> String + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut request = BufReader::new(stream.try_clone().unwrap()).lines();
-            while request.next().and_then(Result::ok).is_some_and(|line| !line.is_empty()) {}
-            let _ = stream.write_all(answer.as_bytes());
+            let mut lines = std::iter::from_fn(|| request.next()?.ok());
+            let Some(first) = lines.next() else { continue };
+            while lines.next().is_some_and(|line| !line.is_empty()) {}
+            let method = first.split(' ').next().unwrap_or_default();
+            let _ = stream.write_all(answer(method).as_bytes());
         }
     });
     url

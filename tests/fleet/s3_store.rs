@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::folder_store::stopped_backup;
-use super::s3_servers::{S3Server, always};
+use super::s3_servers::{S3Server, answering};
 use crate::support::{LiveService, TestEnvironment};
 
 const SECRET: &str = "s3cr3t-0f-the-st0re";
@@ -95,20 +95,20 @@ fn walk(folder: &std::path::Path) -> Vec<String> {
     files
 }
 
-/// A server that gives every request the same answer.
-fn refusing(status: &str, code: &str, message: &str) -> String {
+/// The answer of a server that refuses a request.
+fn refusal(status: &str, code: &str, message: &str) -> String {
     let body = format!("<Error><Code>{code}</Code><Message>{message} {SECRET}</Message></Error>");
-    let answer = format!(
+    format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/xml\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
-    );
-    always(answer)
+    )
 }
 
 #[test]
 fn each_failure_of_a_store_is_one_error_without_its_secrets() {
     let service = LiveService::start("", "");
-    let wrong = refusing("403 Forbidden", "SignatureDoesNotMatch", "The signature is wrong");
+    let wrong = refusal("403 Forbidden", "SignatureDoesNotMatch", "The signature is wrong");
+    let wrong = answering(move |_| wrong.clone());
     let gone = "http://127.0.0.1:1".to_owned();
     let plain = wrong.replace("http://", "https://");
     let cases = [
@@ -126,6 +126,22 @@ fn each_failure_of_a_store_is_one_error_without_its_secrets() {
         }
         assert!(!machine.path("vaults/main.db").exists());
     }
+}
+
+#[test]
+fn a_store_that_may_only_be_read_is_one_error_and_the_local_copy_stays() {
+    let service = LiveService::start("", "");
+    let server = answering(|method| match method {
+        "GET" => refusal("404 Not Found", "NoSuchKey", "The key does not exist"),
+        _ => refusal("403 Forbidden", "AccessDenied", "Access Denied"),
+    });
+    let machine = machine(&service, &server, "vaults");
+    let failed = machine.run(&["backup", "-q"]).exits_with(1);
+    failed
+        .stderr_has("cannot put the vault of main at s3://vaults/prefix/main: probe-")
+        .stderr_has("Access Denied [redacted] (AccessDenied)");
+    assert_eq!(snapshots(&machine), 1);
+    machine.run(&["status"]).exits_with(1).stdout_has("Access Denied");
 }
 
 #[test]
