@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use crate::support::{LiveService, TestEnvironment, until};
@@ -38,6 +39,18 @@ impl Shared {
         let head = self.head();
         let (sequence, digest) = (head["sequence"].as_u64().unwrap(), &head["digest"]);
         self.objects().join(format!("{sequence:010}-{}.db.zst", digest.as_str().unwrap()))
+    }
+
+    /// Writes a new object with this content, and names it in `HEAD`.
+    fn write_object(&self, content: &[u8]) {
+        let digest: String = Sha256::digest(content).iter().map(|it| format!("{it:02x}")).collect();
+        let packed = zstd::encode_all(content, 1).unwrap();
+        self.write_head(|head| {
+            head["sequence"] = json!(head["sequence"].as_u64().unwrap() + 1);
+            head["digest"] = json!(digest);
+            head["size"] = json!(packed.len());
+        });
+        fs::write(self.object(), packed).unwrap();
     }
 
     fn write_head(&self, change: impl FnOnce(&mut Value)) {
@@ -232,6 +245,30 @@ fn each_damaged_object_is_one_error_and_the_local_copy_stays() {
     let size = fs::metadata(&object).unwrap().len();
     shared.write_head(|head| head["size"] = json!(size));
     shared.machine().run(&["snapshots", "main"]).exits_with(1).stderr_has("is damaged");
+}
+
+#[test]
+fn an_object_with_another_content_than_a_vault_of_this_format_is_refused() {
+    let shared = Shared::new();
+    let machine = shared.machine();
+    machine.run(&["backup", "-q"]).succeeds();
+    let vault = fs::read(machine.path("vaults/main.db")).unwrap();
+    let refused = |message: &str| {
+        for machine in [&machine, &shared.machine()] {
+            machine.run(&["snapshots", "main"]).exits_with(1).stderr_has(message);
+        }
+        assert_eq!(fs::read(machine.path("vaults/main.db")).unwrap(), vault);
+    };
+    shared.write_object(b"not a database");
+    refused("is not a vault");
+    fs::write(machine.path("newer.db"), &vault).unwrap();
+    let newer = rusqlite::Connection::open(machine.path("newer.db")).unwrap();
+    newer.pragma_update(None, "user_version", 99).unwrap();
+    newer.close().unwrap();
+    shared.write_object(&fs::read(machine.path("newer.db")).unwrap());
+    refused("has vault format 99; this program knows formats up to 3");
+    shared.write_object(&vault);
+    assert_eq!(snapshots(&machine), 1);
 }
 
 #[test]
