@@ -86,14 +86,26 @@ impl Head {
         }
         let head: Self = serde_json::from_slice(bytes)
             .map_err(|error| damaged(format!("{HEAD} is not a document of linkvault: {error}")))?;
-        let is_digest = |text: &str| {
-            text.len() == 64 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
-        };
         if found.format == 0 || !is_digest(&head.digest) {
             return Err(damaged(format!("{HEAD} has an invalid format or digest")));
         }
+        // It is removed by this name.
+        if head.previous.as_ref().is_some_and(|name| !is_object_name(name)) {
+            return Err(damaged(format!("{HEAD} has an invalid name of the object before")));
+        }
         Ok(head)
     }
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Whether [`Head::object`] returns such names.
+fn is_object_name(name: &str) -> bool {
+    let parts = name.strip_suffix(".db.zst").and_then(|it| it.split_once('-'));
+    let is_sequence = |text: &str| text.len() >= 10 && text.bytes().all(|it| it.is_ascii_digit());
+    parts.is_some_and(|(sequence, digest)| is_sequence(sequence) && is_digest(digest))
 }
 
 /// An object that this machine fetched or put, and the content of its own copy then.
@@ -138,7 +150,7 @@ mod tests {
             size in any::<u64>(),
             service in "\\PC{0,40}",
             id in any::<i64>(),
-            previous in proptest::option::of("[0-9a-z.-]{1,80}"),
+            previous in proptest::option::of("[0-9]{10}-[0-9a-f]{64}\\.db\\.zst"),
         ) -> Head {
             let account = HeadAccount { service, id };
             Head { format: FORMAT, sequence, digest, size, account, previous }
@@ -173,5 +185,22 @@ mod tests {
         assert_eq!(error.kind, StoreErrorKind::Newer);
         let error = Head::read(br#"{"format":1,"sequence":1,"digest":"../x","size":1,"account":{"service":"","id":1}}"#);
         assert_eq!(error.unwrap_err().kind, StoreErrorKind::Damaged);
+    }
+
+    #[test]
+    fn only_an_object_of_a_vault_can_be_the_one_before() {
+        let digest = "0".repeat(64);
+        let read = |previous: &str| {
+            let account = HeadAccount { service: String::new(), id: 1 };
+            let previous = Some(previous.to_owned());
+            let digest = digest.clone();
+            Head::read(&Head { format: 1, sequence: 2, digest, size: 1, account, previous }.bytes())
+        };
+        assert!(read(&format!("0000000001-{digest}.db.zst")).is_ok());
+        let beside = format!("../other/0000000001-{digest}.db.zst");
+        let signed = format!("+000000001-{digest}.db.zst");
+        for name in ["", "HEAD", "../main.db", "0000000001-.db.zst", &beside, &signed] {
+            assert_eq!(read(name).unwrap_err().kind, StoreErrorKind::Damaged, "{name}");
+        }
     }
 }
