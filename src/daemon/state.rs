@@ -226,6 +226,8 @@ impl DaemonState {
     pub fn take(&self) -> Option<BackupJob> {
         let now = self.clock.now();
         let mut state = self.state();
+        // The loop may not have noticed the interrupt yet.
+        state.stopping |= self.clock.interrupted();
         let Some(account) = state.waiting(now).into_iter().next() else {
             state.working = state.working.saturating_sub(1);
             return None;
