@@ -56,13 +56,13 @@ mod with_stores {
     use crate::fleet::vault_store::{FetchReport, PutOver, VaultStore};
     use crate::ops::error_sources::lock_timeout_error;
     use crate::ops::{NextStep, OpError, OpErrorKind};
-    use crate::vault::lock::{Lock, LockError};
+    use crate::vault::lock::{Lock, LockCommand, LockError, LockHolder, LockPurpose};
 
     /// The command in the lock of a process that fetches a vault.
     const FETCH: &str = "linkvault (fetching the vault)";
 
-    /// How long to wait for another process of this machine that fetches the vault, or works on it
-    /// when it is to be put.
+    /// How long to wait for another process of this machine that works on the vault when it is to be
+    /// put.
     const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
     /// Makes the local copy equal to the vault in the store. Another process of this machine that
@@ -70,16 +70,15 @@ mod with_stores {
     pub(in crate::ops) fn fetch(it: StoredVault<'_>) -> Result<Option<String>, OpError> {
         let Some(address) = &it.account.store else { return Ok(None) };
         let copy = &it.account.vault;
-        let taken = match Lock::take(copy, FETCH, Duration::ZERO, it.clock) {
-            Err(LockError::Held(holder)) => match holder {
-                Some(holder) if holder.command == FETCH => {
-                    Lock::take(copy, FETCH, LOCK_TIMEOUT, it.clock)
-                }
-                _ => return Ok(None),
-            },
-            taken => taken,
+        let command = LockCommand { purpose: LockPurpose::Fetch, ..LockCommand::from(FETCH) };
+        let fetches = |it: &LockHolder| it.purpose == LockPurpose::Fetch;
+        // It waits for another fetch.
+        let _lock = match Lock::take(copy, &command, Duration::ZERO, it.clock) {
+            Err(LockError::Held(holder)) if !holder.as_ref().is_some_and(fetches) => {
+                return Ok(None);
+            }
+            taken => taken.map_err(lock_timeout_error)?,
         };
-        let _lock = taken.map_err(lock_timeout_error)?;
         let fetched = Objects::open(address).and_then(|it| VaultStore::new(it, copy).fetch());
         match fetched.map_err(|error| explain(&it, address, "fetch", error))? {
             FetchReport::SetAside(aside) => Ok(Some(format!(

@@ -35,6 +35,8 @@ pub enum LockPurpose {
     Backup,
     /// A change of the account: a run, from its plan to its end.
     Run,
+    /// A fetch of the vault from its store, which also commands that only read do.
+    Fetch,
     /// Any other operation.
     #[default]
     #[serde(other)]
@@ -99,10 +101,12 @@ fn describe(holder: Option<&LockHolder>) -> String {
 const TRY_EVERY: Duration = Duration::from_millis(200);
 /// Minimum time to wait: [`Lock::holder`] of another process holds the lock for a moment.
 const MIN_WAIT: Duration = TRY_EVERY;
+/// Minimum time to wait for a fetch, which even a command that only reads does.
+const FETCH_WAIT: Duration = Duration::from_secs(60);
 
 impl Lock {
     /// Takes the lock of the vault at `vault` for `command`, waiting up to `patience`, but at least
-    /// 200 ms.
+    /// 200 ms, and a minute while the holder fetches the vault.
     ///
     /// # Errors
     /// [`LockError::Held`] if another process still has it after that time.
@@ -117,12 +121,16 @@ impl Lock {
         let path = beside(&target, ".lock");
         let fail = |source| LockError::Io { path: path.clone(), source };
         private_folder_of(&path).map_err(fail)?;
-        let until = clock.monotonic() + patience.max(MIN_WAIT);
+        let begun = clock.monotonic();
+        let patience = |holder: Option<&LockHolder>| {
+            let fetches = holder.is_some_and(|it| it.purpose == LockPurpose::Fetch);
+            patience.max(if fetches { FETCH_WAIT } else { MIN_WAIT })
+        };
         let file = loop {
             match attempt(&target, &path).map_err(fail)? {
                 Attempt::Taken(file) => break file,
                 Attempt::Replaced => {}
-                Attempt::Held(holder) if clock.monotonic() >= until => {
+                Attempt::Held(holder) if clock.monotonic() >= begun + patience(holder.as_ref()) => {
                     return Err(LockError::Held(holder));
                 }
                 Attempt::Held(_) => {

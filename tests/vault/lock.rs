@@ -99,6 +99,20 @@ fn a_lock_names_its_purpose_and_an_unknown_purpose_is_accepted() {
 }
 
 #[test]
+fn a_fetch_by_another_process_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    let fetch = LockCommand { purpose: LockPurpose::Fetch, ..LockCommand::from("x") };
+    let fetching = || Lock::take(&vault, &fetch, Duration::ZERO, &ReleasingClock::new((), 0));
+    let clock = ReleasingClock::new(fetching().unwrap(), 50);
+    drop(Lock::take(&vault, "linkvault backup main", Duration::ZERO, &clock).unwrap());
+    let _endless = fetching().unwrap();
+    let clock = ReleasingClock::new((), 0);
+    Lock::take(&vault, "linkvault backup main", Duration::ZERO, &clock).unwrap_err();
+    assert_eq!(clock.monotonic(), Duration::from_secs(60));
+}
+
+#[test]
 fn a_held_lock_shows_its_holder_and_start() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
