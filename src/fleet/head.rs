@@ -86,8 +86,9 @@ impl Head {
         }
         let head: Self = serde_json::from_slice(bytes)
             .map_err(|error| damaged(format!("{HEAD} is not a document of linkvault: {error}")))?;
-        if found.format == 0 || !is_digest(&head.digest) {
-            return Err(damaged(format!("{HEAD} has an invalid format or digest")));
+        // No object could follow one with the largest number.
+        if found.format == 0 || head.sequence == u64::MAX || !is_digest(&head.digest) {
+            return Err(damaged(format!("{HEAD} has an invalid format, number or digest")));
         }
         // It is removed by this name.
         if head.previous.as_ref().is_some_and(|name| !is_object_name(name)) {
@@ -145,7 +146,7 @@ mod tests {
 
     prop_compose! {
         fn heads()(
-            sequence in 1_u64..=u64::MAX,
+            sequence in 1..u64::MAX,
             digest in "[0-9a-f]{64}",
             size in any::<u64>(),
             service in "\\PC{0,40}",
@@ -185,6 +186,14 @@ mod tests {
         assert_eq!(error.kind, StoreErrorKind::Newer);
         let error = Head::read(br#"{"format":1,"sequence":1,"digest":"../x","size":1,"account":{"service":"","id":1}}"#);
         assert_eq!(error.unwrap_err().kind, StoreErrorKind::Damaged);
+    }
+
+    #[test]
+    fn a_sequence_that_no_object_can_follow_is_damaged() {
+        let account = HeadAccount { service: String::new(), id: 1 };
+        let digest = "0".repeat(64);
+        let head = Head { format: 1, sequence: u64::MAX, digest, size: 1, account, previous: None };
+        assert_eq!(Head::read(&head.bytes()).unwrap_err().kind, StoreErrorKind::Damaged);
     }
 
     #[test]

@@ -14,9 +14,9 @@ use super::head::{FORMAT, FetchRecord, FetchedObject, HEAD, Head, HeadAccount};
 use super::object_tag::{ConditionalPut, ObjectTag};
 use super::objects::Objects;
 use crate::files::{
-    Durability, beside, folder_of, private_file, private_folder_of, read_private, replace,
+    Durability, beside, folder_of, private_file, private_folder_of, read_private, replace, target,
 };
-use crate::vault::restore::RestoreCandidate;
+use crate::vault::restore::{RestoreCandidate, work_folder};
 use crate::vault::{Vault, VaultError};
 
 /// A vault in a store, and its local copy.
@@ -148,12 +148,20 @@ impl VaultStore {
     pub fn put(&self, over: PutOver) -> Result<PutReport, StoreError> {
         let (mut known, local) = (self.record()?, self.local()?);
         // Other machines refuse a number that is not higher than those that they have seen.
-        let seen = known.base.as_ref().map_or(0, |base| base.head.sequence);
+        let objects = [&known.base, &known.pending, &known.arriving].into_iter().flatten();
+        let seen = objects.map(|it| it.head.sequence).max().unwrap_or(0);
+        let mut damaged = None;
         if over == PutOver::Any {
-            let base = self.head()?.map(|(head, tag)| {
-                let mark = String::new();
-                FetchedObject { head, tag: Some(tag), mark }
-            });
+            let base = match self.readable_head()? {
+                Some((Ok(head), tag)) => {
+                    Some(FetchedObject { head, tag: Some(tag), mark: String::new() })
+                }
+                Some((Err(_), tag)) => {
+                    damaged = Some(tag);
+                    None
+                }
+                None => None,
+            };
             known = FetchRecord { base, ..FetchRecord::default() };
         }
         if local == LocalCopy::Missing || known.base.as_ref().is_some_and(|it| local.is_as(it)) {
@@ -170,13 +178,18 @@ impl VaultStore {
         self.objects.upload(&object, &mut file)?;
         let ours = FetchedObject { head: head.clone(), tag: None, mark };
         self.write_record(&FetchRecord { pending: Some(ours.clone()), ..known.clone() })?;
-        let winner = match self.replace_head(&head, known.base.as_ref())? {
+        let winner = match self.replace_head(&head, known.base.as_ref(), damaged)? {
             Ok(tag) => {
                 let base = Some(FetchedObject { tag, ..ours });
                 self.write_record(&FetchRecord { base, ..FetchRecord::default() })?;
-                if let Some(old) = known.base.and_then(|base| base.head.previous) {
-                    // An object that remains only takes space.
-                    let _ = self.objects.remove(&old);
+                let old = known.base.and_then(|base| base.head.previous);
+                // The condition of an earlier put that was not done cannot hold any more.
+                let unnamed = known.pending.map(|pending| pending.head.object());
+                for name in old.into_iter().chain(unnamed) {
+                    if name != object && Some(&name) != head.previous.as_ref() {
+                        // An object that remains only takes space.
+                        let _ = self.objects.remove(&name);
+                    }
                 }
                 return Ok(PutReport::Put(head));
             }
@@ -201,13 +214,15 @@ impl VaultStore {
         Err(StoreError::new(StoreErrorKind::Lost, what))
     }
 
-    /// Replaces `HEAD`. The inner error is the `HEAD` of another machine.
+    /// Replaces the `HEAD` of `base`, or a damaged one. The inner error is the `HEAD` of another
+    /// machine.
     fn replace_head(
         &self,
         ours: &Head,
         base: Option<&FetchedObject>,
+        damaged: Option<ObjectTag>,
     ) -> Result<Result<Option<ObjectTag>, Option<Head>>, StoreError> {
-        let mut expected = base.and_then(|base| base.tag.clone());
+        let mut expected = damaged.or_else(|| base.and_then(|base| base.tag.clone()));
         let mut failure = None;
         for _ in 0..MAX_PUTS {
             let put = self.objects.put_if(HEAD, &ours.bytes(), expected.as_ref());
@@ -287,8 +302,18 @@ impl VaultStore {
 
     /// `HEAD` and its version; `None` if it does not exist.
     fn head(&self) -> Result<Option<(Head, ObjectTag)>, StoreError> {
+        let Some((head, tag)) = self.readable_head()? else { return Ok(None) };
+        Ok(Some((head?, tag)))
+    }
+
+    /// `HEAD` and its version; the inner error is that of a damaged document.
+    #[expect(clippy::type_complexity, reason = "one caller wants the version of a damaged HEAD")]
+    fn readable_head(&self) -> Result<Option<(Result<Head, StoreError>, ObjectTag)>, StoreError> {
         let Some((bytes, tag)) = self.objects.read(HEAD, MAX_DOCUMENT)? else { return Ok(None) };
-        Ok(Some((Head::read(&bytes)?, tag)))
+        match Head::read(&bytes) {
+            Err(error) if error.kind != StoreErrorKind::Damaged => Err(error),
+            head => Ok(Some((head, tag))),
+        }
     }
 
     fn local(&self) -> Result<LocalCopy, StoreError> {
@@ -302,7 +327,7 @@ impl VaultStore {
     /// `None` for a vault that belongs to no account yet.
     fn pack(&self, before: Option<&Head>, seen: u64) -> Result<Option<Packed>, StoreError> {
         let here = |error| StoreError::from(VaultError::io(&self.copy, error));
-        let folder = tempfile::tempdir_in(folder_of(&self.copy)).map_err(here)?;
+        let folder = target(&self.copy).and_then(|it| work_folder(&it)).map_err(here)?;
         let file = folder.path().join("vault.db");
         let vault = Vault::open_read_only(&self.copy)?;
         // The copy has a mark of its own. A change after this line is put the next time.

@@ -163,8 +163,12 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a temporary folder beside `path`. Removes those of killed processes.
-fn work_folder(path: &Path) -> io::Result<TempDir> {
+/// Creates a temporary folder beside the vault at `path`. Removes those of killed processes. The
+/// caller must hold the lock of the vault.
+///
+/// # Errors
+/// If the folder of the vault cannot be read or written.
+pub fn work_folder(path: &Path) -> io::Result<TempDir> {
     let folder = folder_of(path);
     let mut start = std::ffi::OsString::from(".");
     start.push(path.file_name().unwrap_or_default());

@@ -294,6 +294,27 @@ fn a_damaged_object_is_replaced_by_a_restored_copy() {
 }
 
 #[test]
+fn a_damaged_head_is_replaced_by_a_restored_copy() {
+    let shared = Shared::new();
+    let [one, other] = [(); 2].map(|()| shared.machine());
+    one.run(&["backup", "-q"]).succeeds();
+    assert_eq!(snapshots(&other), 1);
+    fs::copy(one.path("vaults/main.db"), one.path("copy.db")).unwrap();
+    let restore = ["vault", "restore", "copy.db", "--to", "main", "--yes"];
+    let head = shared.objects().join("HEAD");
+    for (sequence, damaged) in [(2, "<html>"), (3, "")] {
+        fs::write(&head, damaged).unwrap();
+        one.run(&restore).succeeds().stderr_has("HEAD is not a document of linkvault");
+        assert_eq!(shared.head()["sequence"], sequence);
+        assert_eq!(snapshots(&other), 1);
+    }
+    // A newer program can read this one.
+    shared.write_head(|head| head["format"] = json!(9));
+    one.run(&restore).exits_with(1).stderr_has("this program knows formats up to 1");
+    assert_eq!(shared.head()["format"], 9);
+}
+
+#[test]
 fn a_folder_that_is_missing_or_read_only_is_one_error() {
     let shared = Shared::new();
     let machine = shared.machine();

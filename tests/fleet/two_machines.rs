@@ -199,6 +199,33 @@ fn a_vault_that_grows_and_is_put_often_keeps_two_objects() {
 }
 
 #[test]
+fn an_object_that_head_never_named_is_removed_by_the_next_put() {
+    let faulty = Arc::new(FaultyStore::new(1));
+    faulty.heal();
+    let machine = Machine::new(Arc::clone(&faulty) as _);
+    for _ in 0..4 {
+        machine.store.fetch().unwrap();
+        machine.change();
+        faulty.plan([Fault::Refused]);
+        machine.store.put(PutOver::Fetched).unwrap_err();
+        machine.store.put(PutOver::Fetched).unwrap();
+    }
+    let names = names_in(&faulty.inner());
+    assert_eq!(names.len(), 3, "{names:?}");
+}
+
+#[test]
+fn a_put_removes_the_copy_of_a_process_that_was_killed_during_its_put() {
+    let machine = Machine::new(Arc::new(InMemory::new()));
+    machine.change();
+    let killed = machine.folder.path().join(".main.db.restore-killed");
+    std::fs::create_dir(&killed).unwrap();
+    std::fs::copy(machine.copy(), killed.join("vault.db")).unwrap();
+    assert!(matches!(machine.store.put(PutOver::Fetched), Ok(PutReport::Put(_))));
+    assert!(!killed.exists());
+}
+
+#[test]
 fn an_object_of_several_parts_is_stored_whole() {
     let bucket = Bucket::new(Arc::new(InMemory::new()), "prefix/main").unwrap();
     let mut bytes = vec![0; 20 << 20];
