@@ -5,7 +5,7 @@ use super::head::{FetchRecord, FetchedObject, Head};
 /// The local copy of a vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalCopy {
-    /// There is no file.
+    /// There is no file, or it is a vault without an account.
     Missing,
     /// A file whose content has this mark.
     Marked(String),

@@ -318,8 +318,9 @@ impl VaultStore {
 
     fn local(&self) -> Result<LocalCopy, StoreError> {
         Ok(match Vault::open_if_there(&self.copy)? {
-            Some(vault) => LocalCopy::Marked(vault.content_mark()?),
-            None => LocalCopy::Missing,
+            Some(vault) if vault.identity()?.is_some() => LocalCopy::Marked(vault.content_mark()?),
+            // Without an account it holds nothing, such as a file that a full disk emptied.
+            _ => LocalCopy::Missing,
         })
     }
 

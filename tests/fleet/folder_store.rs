@@ -362,6 +362,18 @@ fn a_local_vault_is_not_replaced_by_that_of_the_store() {
 }
 
 #[test]
+fn an_emptied_local_copy_does_not_replace_the_stored_vault() {
+    let shared = Shared::new();
+    let machine = shared.machine();
+    for (count, command) in [(1, "snapshots"), (3, "backup")] {
+        machine.run(&["backup", "-q"]).succeeds();
+        fs::write(machine.path("vaults/main.db"), "").unwrap();
+        machine.run(&[command, "main", "-q"]).succeeds();
+        assert_eq!(snapshots(&shared.machine()), count);
+    }
+}
+
+#[test]
 fn a_local_vault_moves_into_an_empty_store() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
