@@ -377,16 +377,35 @@ impl Simulation {
         panic!("the run never ends: {last:?}")
     }
 
-    /// Decides on a code whose create took minutes to be sent, because the service kept failing.
-    /// The list does not show whether another user created it meanwhile; here there is no other user,
-    /// so it is ours.
+    /// Decides on creates whose record the program cannot tell for certain. A code whose create took
+    /// minutes to be sent: the list does not show whether another user created it meanwhile; here
+    /// there is no other user, so it is ours. Creates whose names differ in case only: the record
+    /// with exactly this name.
     #[track_caller]
-    fn only_new_code(&self, row: &JournalStep, step: &PlanStep) -> StepDecision {
-        assert_eq!(step.resource, Resource::QrCodes, "{row:?}");
+    fn own_record(&self, row: &JournalStep, step: &PlanStep) -> StepDecision {
         let message = row.message.as_deref().unwrap_or_default();
-        let id = message.strip_prefix("no response had its id, and ");
-        let id = id.and_then(|rest| rest.strip_suffix(" may be its record"));
-        StepDecision::Adopt(id.unwrap_or_else(|| panic!("{row:?}")).parse().unwrap())
+        let ids = message.strip_prefix("no response had its id, and ");
+        let ids = ids.and_then(|rest| rest.strip_suffix(" may be its record"));
+        let ids = ids.unwrap_or_else(|| panic!("{row:?}"));
+        if step.resource == Resource::QrCodes {
+            return StepDecision::Adopt(ids.parse().unwrap());
+        }
+        let wanted = step.request.body.as_ref().and_then(|body| body.get("name")?.as_str());
+        let service = self.new.service();
+        let has_name = |id: &u64| {
+            let store = service.store();
+            let name = match step.resource {
+                Resource::Campaigns => store.campaigns.get(*id).map(|it| it.name.as_str()),
+                Resource::Channels => store.channels.get(*id).map(|it| it.name.as_str()),
+                _ => panic!("{row:?}"),
+            };
+            name == wanted
+        };
+        let ids = ids.strip_prefix("any of ").unwrap_or(ids).replace(" and ", ", ");
+        let mut exact = ids.split(", ").map(|id| id.parse().unwrap()).filter(has_name);
+        let own = exact.next().unwrap_or_else(|| panic!("{row:?}"));
+        assert_eq!(exact.next(), None, "{row:?}");
+        StepDecision::Adopt(own.cast_signed())
     }
 
     /// Decides to repeat steps with a lost response whose effect no list shows.
@@ -397,7 +416,7 @@ impl Simulation {
             let step: PlanStep = serde_json::from_str(&row.spec).unwrap();
             if row.state == StepState::Unknown {
                 let decision = if step.verifiable {
-                    self.only_new_code(&row, &step)
+                    self.own_record(&row, &step)
                 } else {
                     StepDecision::Retry
                 };
