@@ -36,7 +36,7 @@ pub enum FetchDecision {
     RefuseLocalCopy,
 }
 
-/// The record as it is now. The process may have been killed after it replaced the local copy, or
+/// The present record. The process may have been killed after it replaced the local copy, or
 /// after it put an object that `HEAD` names.
 #[must_use]
 pub fn settled(record: FetchRecord, local: &LocalCopy, remote: Option<&Head>) -> FetchRecord {

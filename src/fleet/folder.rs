@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 
 use super::error::{StoreError, StoreErrorKind};
+use super::head::hex;
 use super::object_tag::{ConditionalPut, ObjectTag};
 use crate::files::{Durability, folder_of, open_private, private_file, private_folder, replace};
 
@@ -148,9 +149,7 @@ fn sync_folder(_: &Path) -> io::Result<()> {
 }
 
 fn tag(bytes: &[u8]) -> ObjectTag {
-    let digest = Sha256::digest(bytes);
-    let text = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    ObjectTag { e_tag: Some(text), version: None }
+    ObjectTag { e_tag: Some(hex(&Sha256::digest(bytes))), version: None }
 }
 
 fn failed(name: &str, error: &io::Error) -> StoreError {

@@ -98,6 +98,11 @@ impl Head {
     }
 }
 
+/// A digest in hexadecimal digits.
+pub(super) fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
 }

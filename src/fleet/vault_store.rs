@@ -10,7 +10,7 @@ use tempfile::tempfile_in;
 
 use super::decision::{FetchDecision, LocalCopy, PutOutcome, fetch_decision, put_outcome, settled};
 use super::error::{StoreError, StoreErrorKind};
-use super::head::{FORMAT, FetchRecord, FetchedObject, HEAD, Head, HeadAccount};
+use super::head::{FORMAT, FetchRecord, FetchedObject, HEAD, Head, HeadAccount, hex};
 use super::object_tag::{ConditionalPut, ObjectTag};
 use super::objects::Objects;
 use crate::files::{
@@ -510,8 +510,4 @@ fn decompress(packed: File, to: &mut File) -> Result<String, DecompressError> {
         digest.update(&part[..read]);
         to.write_all(&part[..read]).map_err(DecompressError::File)?;
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -127,8 +127,8 @@ impl SharedPacer {
                 // What this client knows does not depend on the wall clock.
                 if let Some(found) = found.filter(|found| stored.as_ref() != Some(found)) {
                     *other_stored_at = Some(Timestamp(found.saved));
-                    // If the wall clock was set forward since, times by the clock as it is now would
-                    // make an older state too old, and its requests would be forgotten.
+                    // If the wall clock was set forward since, its present time would make an older
+                    // state too old, and the requests in it would be forgotten.
                     let earlier = before.map(|before| wall_at(now, before));
                     pacer.adopt(&found, now, earlier.map_or(wall, |earlier| wall.min(earlier)));
                 }

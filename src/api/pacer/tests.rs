@@ -5,7 +5,8 @@ pub(crate) mod model;
 use super::*;
 use crate::api::http::Response;
 use model::{
-    Form, Service, Trip, WALL, Window, even, forms, known, mono, skews, trips, wall, windows,
+    Flight, Form, Service, Trip, WALL, Window, even, forms, known, mono, skews, trips, wall,
+    windows,
 };
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -36,15 +37,6 @@ fn drive(service: &mut Service, mut pacer: Pacer, trips: &[Trip]) -> i64 {
         t += trip.pause;
     }
     t
-}
-
-/// A request without a response yet.
-struct Flight {
-    sent: SentRequest,
-    arrives: i64,
-    answers: i64,
-    lost: bool,
-    response: Option<Response>,
 }
 
 /// Lets everything happen up to `to`, in the order of time.

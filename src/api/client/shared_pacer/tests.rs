@@ -1,9 +1,8 @@
 //! Several clients with one key against models of services, on true time.
 
 use super::*;
-use crate::api::http::Response;
 use crate::api::pacer::tests::model::{
-    Form, Service, Trip, WALL, Window, even, forms, known, skews, trips, windows,
+    Flight, Form, Service, Trip, WALL, Window, even, forms, known, skews, trips, windows,
 };
 use crate::api::rate_limit_headers::ResetTime;
 use crate::clock::SleepOutcome;
@@ -44,14 +43,6 @@ struct Job {
     cap: Option<u64>,
     width: usize,
     trips: Vec<Trip>,
-}
-
-struct Flight {
-    sent: SentRequest,
-    arrives: i64,
-    answers: i64,
-    lost: bool,
-    response: Option<Response>,
 }
 
 struct Process {

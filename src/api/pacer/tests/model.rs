@@ -1,6 +1,7 @@
 //! A small model of a service, with a clock, headers and a window of its own.
 
 use crate::api::http::Response;
+use crate::api::pacer::SentRequest;
 use crate::api::pacer::request_log::WINDOW;
 use crate::clock::Timestamp;
 use proptest::prelude::*;
@@ -203,6 +204,15 @@ pub(in crate::api) fn windows() -> impl Strategy<Value = Window> {
 
 pub(in crate::api) fn skews() -> impl Strategy<Value = i64> {
     prop_oneof![Just(0i64), -2_000i64..2_000, -20_000_000i64..20_000_000]
+}
+
+/// A request without a response yet.
+pub(in crate::api) struct Flight {
+    pub sent: SentRequest,
+    pub arrives: i64,
+    pub answers: i64,
+    pub lost: bool,
+    pub response: Option<Response>,
 }
 
 /// A request with its faults.
