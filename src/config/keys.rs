@@ -8,6 +8,7 @@ use toml::de::DeTable;
 
 use crate::config::account::{AccountConfig, AccountLocation};
 use crate::config::document;
+use crate::config::fleet_settings::{FleetSettings, fleet};
 use crate::config::home::Home;
 use crate::config::key_source::KeySource;
 use crate::config::problem::ConfigProblem;
@@ -29,6 +30,7 @@ pub(super) struct ConfigFile {
     pub(super) accounts: Vec<AccountConfig>,
     pub(super) defaults: AccountSettings,
     pub(super) daemon: DaemonSettings,
+    pub(super) fleet: FleetSettings,
 }
 
 /// Reads a configuration file.
@@ -93,7 +95,9 @@ fn file(home: &Home, root: &TomlTable<'_, '_>) -> ConfigFile {
     });
     let about = "the daemon itself, read when it starts";
     let daemon = root.table("daemon", about, daemon).unwrap_or_default();
-    ConfigFile { accounts, defaults, daemon }
+    let about = "this machine as a part of a fleet, and its object stores";
+    let fleet = root.table("fleet", about, fleet).unwrap_or_default();
+    ConfigFile { accounts, defaults, daemon, fleet }
 }
 
 fn account(

@@ -6,7 +6,9 @@
 
 mod account;
 mod add_account;
+mod age_recipient;
 mod document;
+mod fleet_settings;
 mod home;
 mod key_source;
 mod keys;
@@ -23,6 +25,7 @@ use std::path::{Path, PathBuf};
 pub use crate::suggest::suggest;
 pub use account::{AccountConfig, AccountLocation, key_variables};
 pub use add_account::{AddAccountError, NewAccount, NewKey, add_account, require_new_key_file};
+pub use fleet_settings::FleetSettings;
 pub use home::{Home, HomeError};
 pub use key_source::{
     KeySource, KeySourceCause, KeySourceError, SecretKind, looks_like_a_key, typed_key,
@@ -49,6 +52,8 @@ pub struct Config {
     defaults: AccountSettings,
     /// Settings of the daemon itself.
     pub daemon: DaemonSettings,
+    /// Settings of this machine as a part of a fleet.
+    pub fleet: FleetSettings,
     /// Warnings about the file and its folder, such as unsafe permissions.
     pub warnings: Vec<String>,
 }
@@ -127,8 +132,8 @@ impl Config {
     /// # Errors
     /// All mistakes, in the order of the text.
     pub fn parse(home: &Home, bytes: &[u8]) -> Result<Self, Vec<ConfigProblem>> {
-        let keys::ConfigFile { accounts, defaults, daemon } = keys::read(home, bytes)?;
-        Ok(Self { accounts, defaults, daemon, ..Self::empty(home) })
+        let keys::ConfigFile { accounts, defaults, daemon, fleet } = keys::read(home, bytes)?;
+        Ok(Self { accounts, defaults, daemon, fleet, ..Self::empty(home) })
     }
 
     fn empty(home: &Home) -> Self {
@@ -137,6 +142,7 @@ impl Config {
             accounts: Vec::new(),
             defaults: AccountSettings::default(),
             daemon: DaemonSettings::default(),
+            fleet: FleetSettings::default(),
             warnings: Vec::new(),
         }
     }

@@ -214,6 +214,7 @@ fn the_sample_is_valid_and_has_every_key() {
     assert_eq!(config.daemon.listen, parse_listen("0.0.0.0:8080").ok());
     assert_eq!(config.daemon.allow_host, ["backups.example"]);
     assert!(config.daemon.token_file.is_some());
+    assert_eq!(config.fleet.slots, 16);
     assert_shown(&specs(), text);
 }
 

@@ -278,7 +278,7 @@ impl<'r, 't> TomlEntry<'r, 't> {
         };
         let number = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
         let count = number.and_then(|number| N::try_from(number).ok());
-        count.filter(|count| *count >= least).or_else(|| {
+        count.filter(|count| *count >= least && *count <= most).or_else(|| {
             self.problem(format!("must be a whole number from {least} to {most}"));
             None
         })

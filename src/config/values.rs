@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono::{Days, Months, TimeDelta};
 
-use crate::api::base_url::BaseUrl;
+use crate::api::base_url::{BaseUrl, BaseUrlError};
 use crate::api::webhook_url::WebhookUrl;
 use crate::clock::Timestamp;
 use crate::schedule::crontab::Schedule;
@@ -23,6 +23,18 @@ pub struct ConfigValueError(String);
 
 pub(super) fn fault<T>(what: impl Into<String>) -> Result<T, ConfigValueError> {
     Err(ConfigValueError(what.into()))
+}
+
+/// The command that builds a program with the cargo feature `fleet`.
+const BUILD: &str = "`cargo install --path . --locked --features fleet`";
+
+/// Refuses a value that this program cannot use because it was built without the cargo feature
+/// `fleet`. `what` says what the value does, as the begin of a sentence.
+pub(super) fn require_feature(what: &str) -> Result<(), ConfigValueError> {
+    if cfg!(feature = "fleet") {
+        return Ok(());
+    }
+    fault(format!("{what}, for which this program was not built; {BUILD} builds one that has it"))
 }
 
 /// Parses the name of an account. It is also used as a file name.
@@ -185,6 +197,40 @@ pub fn parse_duration(text: &str) -> Result<Duration, ConfigValueError> {
     Ok(Duration::from_secs(seconds))
 }
 
+/// Parses a size in bytes with a binary unit: `512 MiB`, `10 GiB`.
+pub(super) fn parse_size(text: &str) -> Result<u64, ConfigValueError> {
+    let wrong = || ConfigValueError("must be a size such as `512 MiB` or `10 GiB`".into());
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let power = units.iter().position(|it| *it == unit.trim_start()).ok_or_else(wrong)?;
+    let bytes = (0..power).try_fold(number, |bytes, _| bytes.checked_mul(1024));
+    bytes.ok_or_else(wrong)
+}
+
+/// Parses the URL of a Temporal server. Returns it without a slash at its end.
+pub(super) fn temporal_url(text: &str) -> Result<String, ConfigValueError> {
+    match BaseUrl::parse(text, true) {
+        Ok(url) => Ok(url.to_string()),
+        Err(BaseUrlError::Scheme) => fault("must be a URL such as `http://127.0.0.1:7233`"),
+        Err(BaseUrlError::UserInfo) => fault("the url must not contain a user name or password"),
+        Err(error) => fault(error.to_string()),
+    }
+}
+
+/// Parses the name of a namespace or task queue of Temporal.
+pub(super) fn temporal_name(text: &str) -> Result<String, ConfigValueError> {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if text.is_empty() || !text.chars().all(allowed) {
+        return fault("must be letters, digits, `-`, `_` and `.`");
+    }
+    if text.len() > 200 {
+        return fault("must have at most 200 characters");
+    }
+    Ok(text.to_owned())
+}
+
 /// A calendar period such as `1y6m2d12h`. Unlike a [`Duration`], its length depends on the date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CalendarPeriod {
@@ -259,6 +305,16 @@ mod tests {
         assert_eq!(parse_duration("90").unwrap().as_secs(), 90);
         for bad in ["", "+10", "99999999999", "m", "-1s", "1.5h", "10 m", "5ü", "99999999999s"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_size_has_a_binary_unit() {
+        for (text, bytes) in [("0 B", 0), ("512 MiB", 512 << 20), ("10GiB", 10 << 30)] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for bad in ["", "10", "GiB", "1.5 GiB", "10 GB", "10 gib", "99999999 TiB", "-1 B", "1 B "] {
+            assert!(parse_size(bad).is_err(), "{bad}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::values::{ConfigValueError, fault};
+use super::values::{ConfigValueError, fault, require_feature};
 
 /// A kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,11 +62,9 @@ pub(super) fn is_address(text: &str) -> bool {
 /// error.
 pub(super) fn parse_vault_address(text: &str) -> Result<VaultAddress, ConfigValueError> {
     let address = parse(text)?;
-    if cfg!(feature = "fleet") { Ok(address) } else { fault(NOT_BUILT) }
+    require_feature("is an address in an object store")?;
+    Ok(address)
 }
-
-const NOT_BUILT: &str = "is an address in an object store, for which this program was not built; \
-                         `cargo install --path . --locked --features fleet` builds one that has it";
 
 fn parse(text: &str) -> Result<VaultAddress, ConfigValueError> {
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
@@ -155,6 +153,10 @@ mod tests {
     fn a_program_without_the_feature_names_the_command_that_builds_it() {
         let parsed = parse_vault_address("s3://bucket/main");
         assert_eq!(parsed.is_ok(), cfg!(feature = "fleet"), "{parsed:?}");
-        assert!(NOT_BUILT.contains("`cargo install --path . --locked --features fleet`"));
+        if let Err(error) = parsed {
+            let expected = "is an address in an object store, for which this program was not built; \
+                            `cargo install --path . --locked --features fleet` builds one that has it";
+            assert_eq!(error.to_string(), expected);
+        }
     }
 }
