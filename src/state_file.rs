@@ -68,11 +68,24 @@ impl PersistedState {
     /// # Errors
     /// When the file cannot be written; it is then unchanged.
     pub fn record(vault: &Path, attempt: &BackupAttempt) -> io::Result<()> {
+        Self::update(vault, |persisted| persisted.add(attempt)).map(drop)
+    }
+
+    /// Changes the persisted state in the file beside `vault`, and returns it.
+    ///
+    /// # Errors
+    /// When the file cannot be written; it is then unchanged.
+    pub fn update(vault: &Path, change: impl FnOnce(&mut Self)) -> io::Result<Self> {
         let path = file(vault);
         let _lock = lock(&path);
         let (mut persisted, _) = Self::read(vault);
-        persisted.add(attempt);
-        replace(&path, &persisted)
+        let before = persisted.clone();
+        change(&mut persisted);
+        if persisted != before {
+            replace(&path, &persisted)?;
+            persisted.pending.clear();
+        }
+        Ok(persisted)
     }
 }
 

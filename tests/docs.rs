@@ -280,7 +280,8 @@ fn exactly_the_variables_are_listed() {
 fn every_variable_of_an_alert_command_is_listed() {
     let text = section("docs/daemon.md", "## Alerts");
     let listed: BTreeSet<_> = variables(&text).collect();
-    let (code, _) = include_str!("../src/daemon/delivery.rs").split_once("#[cfg(test)]").unwrap();
+    let (code, _) =
+        include_str!("../src/ops/alert_delivery.rs").split_once("#[cfg(test)]").unwrap();
     assert_eq!(listed, variables(code).collect());
     assert!(listed.len() > 2);
 }

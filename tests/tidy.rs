@@ -40,7 +40,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
         "daemon",
         &[
             "api", "clock", "config", "daemon", "escaped", "files", "format", "health", "model",
-            "ops", "process", "progress", "schedule", "vault",
+            "ops", "progress", "schedule", "vault",
         ],
     ),
     ("files", &[]),
@@ -56,8 +56,8 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
         "ops",
         &[
             "api", "apply", "change", "clock", "config", "crawl", "escaped", "files", "fleet",
-            "format", "health", "migrate", "model", "ops", "progress", "sandbox", "schedule",
-            "suggest", "vault",
+            "format", "health", "migrate", "model", "ops", "process", "progress", "sandbox",
+            "schedule", "suggest", "vault",
         ],
     ),
     ("suggest", &[]),

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp, Waker};
-use crate::daemon::state::{BackupJob, DaemonState, PendingAlerts};
+use crate::daemon::state::{BackupJob, DaemonState};
 use crate::escaped::Escaped;
 use crate::health::account_status::AccountStatus;
-use crate::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
+use crate::health::attempt::{AttemptOutcome, BackupAttempt, FinishedBackup, VaultSummary};
+use crate::health::pending_alerts::PendingAlerts;
 use crate::health::persisted_state::PersistedState;
 use crate::health::scheduled_account::ScheduledAccount;
 
@@ -42,15 +43,6 @@ pub trait Worker: Send + Sync + 'static {
     );
     /// Delivers pending alerts and heartbeats. Those that remain in `pending` are retried later.
     fn deliver(&self, account: &str, pending: &mut PendingAlerts);
-}
-
-/// A backup that has just ended.
-#[derive(Debug, Clone, Copy)]
-pub struct FinishedBackup<'a> {
-    /// The recorded attempt.
-    pub attempt: &'a BackupAttempt,
-    /// Errors of the work after it; `None` before that work, or if there was none.
-    pub after: Option<&'a [String]>,
 }
 
 /// An event for the process that runs the loop, such as for the service manager.

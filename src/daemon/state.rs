@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Timestamp};
 use crate::health::account_status::{AccountStatus, DueTimes, age_reference};
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
-use crate::health::pending_alerts::PendingAlert;
+use crate::health::pending_alerts::PendingAlerts;
 use crate::health::persisted_state::PersistedState;
 use crate::health::scheduled_account::ScheduledAccount;
 use crate::schedule::due_queue::{BackupEnd, DueQueue, QueueHistory};
@@ -56,15 +56,6 @@ struct AccountState {
 /// Stores the problems of an account in its persisted state. Called with the lock held, so it must
 /// be quick.
 pub type EvaluateFn<'a> = &'a mut dyn FnMut(&AccountStatus, &mut PersistedState);
-
-/// Alerts and a heartbeat that are not delivered yet.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct PendingAlerts {
-    /// The pending alerts, oldest first.
-    pub outbox: Vec<PendingAlert>,
-    /// Whether a heartbeat is pending.
-    pub heartbeat: bool,
-}
 
 /// A backup that a worker must make.
 #[derive(Debug, Clone)]
@@ -406,14 +397,9 @@ impl DaemonState {
         let mut state = self.state();
         let account_state =
             state.accounts.get_mut(account).filter(|account_state| !account_state.delivering)?;
-        if account_state.persisted.outbox.is_empty() && !account_state.persisted.heartbeat {
-            return None;
-        }
+        let pending = account_state.persisted.pending_alerts()?;
         account_state.delivering = true;
-        Some(PendingAlerts {
-            outbox: account_state.persisted.outbox.clone(),
-            heartbeat: account_state.persisted.heartbeat,
-        })
+        Some(pending)
     }
 
     /// Puts back the alerts that are `left` of `taken`, before those that were added meanwhile.
@@ -421,12 +407,7 @@ impl DaemonState {
         let mut state = self.state();
         let Some(account_state) = state.accounts.get_mut(account) else { return };
         account_state.delivering = false;
-        let added =
-            account_state.persisted.outbox.drain(..).filter(|item| !taken.outbox.contains(item));
-        let added: Vec<_> = added.collect();
-        account_state.persisted.outbox = left.outbox;
-        account_state.persisted.outbox.extend(added);
-        account_state.persisted.heartbeat &= left.heartbeat || !taken.heartbeat;
+        account_state.persisted.restore_pending(taken, left);
     }
 
     /// Names of all accounts, sorted.

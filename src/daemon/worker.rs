@@ -7,21 +7,20 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime};
 
-use super::delivery;
 use super::{AccountStatus, FinishedBackup, PendingAlerts, Worker};
 use crate::config::{AccountConfig, Config, DaemonSettings, key_variables};
 use crate::escaped::Escaped;
 use crate::files::beside;
 use crate::format;
-use crate::health::attempt::AlertEvent;
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
-use crate::health::pending_alerts::{CircuitBreaker, DeliveryError};
+use crate::health::pending_alerts::CircuitBreaker;
 use crate::health::persisted_state::PersistedState;
 use crate::health::scheduled_account::ScheduledAccount;
-use crate::health::{alert_message, pending_alerts};
 use crate::model::SnapshotId;
 use crate::model::field_changes::ServiceFieldChange;
 use crate::ops::account_session::SessionLimits;
+use crate::ops::account_state::apply_status;
+use crate::ops::alert_delivery;
 use crate::ops::backup::{BackupRequest, run_backup};
 use crate::ops::backup_attempts::{attempt_of_error, attempt_of_snapshot, field_changes};
 use crate::ops::post_backup::post_backup;
@@ -207,55 +206,13 @@ impl Worker for DaemonWorker {
         persisted: &mut PersistedState,
     ) {
         let Some(account) = self.account(&account_status.account) else { return };
-        let now = self.env.clock.now();
-        if let Some(FinishedBackup { attempt, after: None }) = ended {
-            // A pending heartbeat of an older backup would be wrong now.
-            persisted.heartbeat = match attempt.outcome {
-                AttemptOutcome::Complete => account.settings.heartbeat.is_some(),
-                AttemptOutcome::Partial | AttemptOutcome::Failed => false,
-                AttemptOutcome::Stopped | AttemptOutcome::Locked => persisted.heartbeat,
-            };
-        }
-        persisted.watched = Some(persisted.watched.map_or(now, |since| since.min(now)));
-        let new_alerts = &account_status.new_alerts;
-        for alert in new_alerts {
-            let (account, text) = (&account.name, alert_message::sentence(&account.name, alert));
-            match alert.event {
-                AlertEvent::Begun => tracing::warn!(account, "{text}"),
-                AlertEvent::Ended => tracing::info!(account, "{text}"),
-            }
-        }
-        persisted.problems.clone_from(&account_status.problems);
-        pending_alerts::enqueue(
-            &mut persisted.outbox,
-            new_alerts,
-            &delivery::channels(&account.settings.alerts),
-        );
+        apply_status(&account, account_status, ended, persisted, self.env.clock.now());
     }
 
     fn deliver(&self, account: &str, pending: &mut PendingAlerts) {
         let Some(account) = self.account(account) else { return };
         let hidden = key_variables(self.config().iter().flat_map(Config::accounts));
-        let clock = &*self.env.clock;
-        let mut failures = pending_alerts::deliver(&mut pending.outbox, clock.now(), |item| {
-            let target = delivery::target(&account, item.channel);
-            self.breaker.call(clock, target, || {
-                delivery::deliver(&account, item, &hidden, &self.env.redactor, clock)
-            })
-        });
-        if let Some(hook) = account.settings.heartbeat.as_ref().filter(|_| pending.heartbeat) {
-            match self.breaker.call(clock, hook.to_string(), || delivery::heartbeat(&account)) {
-                Ok(()) => pending.heartbeat = false,
-                Err(DeliveryError::Failed(why)) => failures.push(why),
-                Err(DeliveryError::CircuitOpen) => {}
-            }
-        } else {
-            pending.heartbeat = false;
-        }
-        for failure in failures {
-            let failure = self.env.redactor.text(&failure);
-            tracing::warn!(account = account.name, "{}", Escaped(failure));
-        }
+        alert_delivery::deliver_pending(&self.env, &account, &hidden, &self.breaker, pending);
     }
 }
 

@@ -53,6 +53,15 @@ pub struct BackupAttempt {
     pub by_hand: bool,
 }
 
+/// A backup that has just ended.
+#[derive(Debug, Clone, Copy)]
+pub struct FinishedBackup<'a> {
+    /// The recorded attempt.
+    pub attempt: &'a BackupAttempt,
+    /// Errors of the work after it; `None` before that work, or if there was none.
+    pub after: Option<&'a [String]>,
+}
+
 /// Records removed from one list between two backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovedCount {

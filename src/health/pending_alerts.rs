@@ -34,6 +34,15 @@ pub struct PendingAlert {
     pub next: Timestamp,
 }
 
+/// Alerts and a heartbeat that are not delivered yet.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PendingAlerts {
+    /// The pending alerts, oldest first.
+    pub outbox: Vec<PendingAlert>,
+    /// Whether a heartbeat is pending.
+    pub heartbeat: bool,
+}
+
 /// The most pending alerts; beyond that, the oldest are dropped.
 const MAX_PENDING: usize = 200;
 /// An alert that cannot be delivered for this long is dropped.

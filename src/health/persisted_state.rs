@@ -11,7 +11,7 @@ use crate::files::beside;
 use crate::health::attempt::{
     AttemptOutcome, BackupAttempt, BackupTotals, HealthProblem, VaultSummary,
 };
-use crate::health::pending_alerts::PendingAlert;
+use crate::health::pending_alerts::{PendingAlert, PendingAlerts};
 use crate::model::SnapshotId;
 use crate::model::field_changes::ServiceFieldChange;
 use crate::schedule::due_queue::QueueHistory;
@@ -177,6 +177,20 @@ impl PersistedState {
         }));
         let over = self.field_changes.len().saturating_sub(MAX_FIELD_CHANGES);
         self.field_changes.drain(..over);
+    }
+
+    /// What is not delivered yet; `None` if all is.
+    #[must_use]
+    pub fn pending_alerts(&self) -> Option<PendingAlerts> {
+        let pending = PendingAlerts { outbox: self.outbox.clone(), heartbeat: self.heartbeat };
+        (pending != PendingAlerts::default()).then_some(pending)
+    }
+
+    /// Puts back the alerts that are `left` of `taken`, before those that were added meanwhile.
+    pub fn restore_pending(&mut self, taken: &PendingAlerts, left: PendingAlerts) {
+        self.outbox.retain(|item| !taken.outbox.contains(item));
+        self.outbox.splice(0..0, left.outbox);
+        self.heartbeat &= left.heartbeat || !taken.heartbeat;
     }
 
     /// Whether a backup has reported the same change.

@@ -5,6 +5,8 @@
 
 pub mod account_options;
 pub mod account_session;
+pub mod account_state;
+pub mod alert_delivery;
 pub mod apply;
 pub mod backup;
 pub mod backup_attempts;

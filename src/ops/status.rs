@@ -45,20 +45,32 @@ pub fn account_status(
         trouble.push(format!("{}: the vault cannot be read: {why}", account.name));
         VaultSummary { unreadable: Some(why), ..VaultSummary::default() }
     });
+    (evaluate(account, scheduled, &persisted, &held, now), trouble)
+}
+
+/// The status of `account` by its recorded state and the summary of its vault.
+#[must_use]
+pub fn evaluate(
+    account: &AccountConfig,
+    scheduled: Option<&ScheduledAccount>,
+    persisted: &PersistedState,
+    held: &VaultSummary,
+    now: Timestamp,
+) -> AccountStatus {
     let mut due = DueTimes::default();
     let alerts = &account.settings.alerts;
-    let from = age_reference(&persisted, &held, now);
+    let from = age_reference(persisted, held, now);
     // Without a schedule, only `max_age` limits the age of a backup.
     due.old_from = from.zip(alerts.max_age).map(|(from, age)| from.plus(age));
     if let Some(scheduled) = scheduled {
         let mut due_queue = DueQueue::default();
-        let past = persisted.past(&scheduled.schedule_id(), &held, now);
+        let past = persisted.past(&scheduled.schedule_id(), held, now);
         due_queue.insert(&account.name, scheduled.timetable.clone(), past, now);
         due.schedule = Some(scheduled.schedule.clone());
         due.next = due_queue.next(&account.name);
         due.old_from = from.and_then(|from| scheduled.too_old_at(from));
     }
-    (AccountStatus::evaluate(&account.name, &persisted, &held, due, alerts.removed, now), trouble)
+    AccountStatus::evaluate(&account.name, persisted, held, due, alerts.removed, now)
 }
 
 /// The accounts with a schedule, each with its timetable.

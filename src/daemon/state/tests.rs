@@ -6,6 +6,7 @@ use crate::clock::{SimulatedClock, SleepOutcome};
 use crate::daemon::state::*;
 use crate::health::attempt::ProblemKind;
 use crate::health::attempt::{Alert, AlertEvent};
+use crate::health::pending_alerts::PendingAlert;
 use crate::model::CountOrPercent;
 use crate::schedule::crontab::Schedule;
 use crate::schedule::due_queue::Timetable;

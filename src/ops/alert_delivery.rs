@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
+use super::Env;
+use super::account_session::trusted_certificates;
 use crate::api::redact::Redactor;
 use crate::api::ureq::post_message::post_message;
 use crate::clock::Clock;
 use crate::config::{AccountConfig, AlertSettings, SecretKind};
+use crate::escaped::Escaped;
 use crate::health::alert_message::{SIGNATURE, document, sentence, signature};
-use crate::health::pending_alerts::{AlertChannel, PendingAlert};
-use crate::ops::account_session::trusted_certificates;
+use crate::health::pending_alerts::{
+    self, AlertChannel, CircuitBreaker, DeliveryError, PendingAlert, PendingAlerts,
+};
 use crate::process::{self, ProcessError, ProcessInput};
 
 /// Time limit of an alert command.
@@ -33,6 +37,35 @@ pub fn target(account: &AccountConfig, channel: AlertChannel) -> String {
         AlertChannel::Command => {
             alerts.command.iter().flatten().cloned().collect::<Vec<_>>().join("\0")
         }
+    }
+}
+
+/// Delivers what is due of `pending`. What remains is delivered later: the failures are in the log.
+/// Alert commands do not see the environment variables `hidden`.
+pub fn deliver_pending(
+    env: &Env,
+    account: &AccountConfig,
+    hidden: &[String],
+    breaker: &CircuitBreaker,
+    pending: &mut PendingAlerts,
+) {
+    let clock = &*env.clock;
+    let mut failures = pending_alerts::deliver(&mut pending.outbox, clock.now(), |item| {
+        let target = target(account, item.channel);
+        breaker.call(clock, target, || deliver(account, item, hidden, &env.redactor, clock))
+    });
+    if let Some(hook) = account.settings.heartbeat.as_ref().filter(|_| pending.heartbeat) {
+        match breaker.call(clock, hook.to_string(), || heartbeat(account)) {
+            Ok(()) => pending.heartbeat = false,
+            Err(DeliveryError::Failed(why)) => failures.push(why),
+            Err(DeliveryError::CircuitOpen) => {}
+        }
+    } else {
+        pending.heartbeat = false;
+    }
+    for failure in failures {
+        let failure = env.redactor.text(&failure);
+        tracing::warn!(account = account.name, "{}", Escaped(failure));
     }
 }
 
