@@ -17,4 +17,5 @@ pub mod folder;
 pub mod head;
 pub mod object_tag;
 pub mod objects;
+pub mod probe;
 pub mod vault_store;

@@ -13,6 +13,7 @@ use super::error::{StoreError, StoreErrorKind};
 use super::head::{FORMAT, FetchRecord, FetchedObject, HEAD, Head, HeadAccount, hex};
 use super::object_tag::{ConditionalPut, ObjectTag};
 use super::objects::Objects;
+use super::probe::probe;
 use crate::files::{
     Durability, beside, folder_of, private_file, private_folder_of, read_private, replace, target,
 };
@@ -62,9 +63,6 @@ const MAX_DOCUMENT: u64 = 64 * 1024;
 
 /// The number of puts of `HEAD` while its version changes and its content does not.
 const MAX_PUTS: usize = 3;
-
-/// The version that no object has, for the probe.
-const NO_VERSION: &str = "\"00000000000000000000000000000000\"";
 
 impl VaultStore {
     /// The vault whose objects are `objects`, with its local copy at `copy`.
@@ -172,7 +170,7 @@ impl VaultStore {
             return Ok(PutReport::Unchanged);
         };
         if known.base.is_none() {
-            self.probe()?;
+            probe(&self.objects)?;
         }
         let object = head.object();
         self.objects.upload(&object, &mut file)?;
@@ -259,45 +257,6 @@ impl VaultStore {
             StoreErrorKind::NoConditions,
             format!("the store refuses to replace {HEAD} although it has the expected version"),
         ))
-    }
-
-    /// Refuses a store that does not check the conditions of a put, in which two machines would
-    /// overwrite each other's vaults.
-    fn probe(&self) -> Result<(), StoreError> {
-        let name = format!("probe-{:016x}", fastrand::u64(..));
-        let probed = self.probe_object(&name);
-        let removed = self.objects.remove(&name);
-        probed?;
-        removed
-    }
-
-    fn probe_object(&self, name: &str) -> Result<(), StoreError> {
-        let ignores = |what: &str| {
-            let what = format!(
-                "the store ignores the condition `{what}` of a put, so that two machines would \
-                 overwrite each other's vaults"
-            );
-            Err(StoreError::new(StoreErrorKind::NoConditions, what))
-        };
-        let ConditionalPut::Written(first) = self.objects.put_if(name, b"1", None)? else {
-            return ignores("If-None-Match");
-        };
-        if first.e_tag.is_none() {
-            let what = "the store returns no ETag, on which conditional puts depend";
-            return Err(StoreError::new(StoreErrorKind::NoConditions, what));
-        }
-        if self.objects.put_if(name, b"2", None)? != ConditionalPut::Refused {
-            return ignores("If-None-Match");
-        }
-        let version = first.version.is_some().then(|| "1".to_owned());
-        let other = ObjectTag { e_tag: Some(NO_VERSION.to_owned()), version };
-        if self.objects.put_if(name, b"3", Some(&other))? != ConditionalPut::Refused {
-            return ignores("If-Match");
-        }
-        match self.objects.put_if(name, b"4", Some(&first))? {
-            ConditionalPut::Written(_) => Ok(()),
-            ConditionalPut::Refused => ignores("If-Match"),
-        }
     }
 
     /// `HEAD` and its version; `None` if it does not exist.

@@ -179,6 +179,22 @@ pub struct BackupTotals {
     pub waited: Duration,
 }
 
+impl BackupTotals {
+    /// Counts an attempt that ended.
+    pub fn add(&mut self, attempt: &BackupAttempt) {
+        let add = |to: &mut u64, more: u64| *to = to.saturating_add(more);
+        add(&mut self.backups, 1);
+        add(&mut self.requests, attempt.requests);
+        add(&mut self.throttled, attempt.throttled);
+        self.waited = self.waited.saturating_add(attempt.waited);
+        match attempt.outcome {
+            AttemptOutcome::Complete if !attempt.limited => add(&mut self.complete, 1),
+            AttemptOutcome::Failed => add(&mut self.failures, 1),
+            _ => {}
+        }
+    }
+}
+
 /// The status of an account according to its vault.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VaultSummary {

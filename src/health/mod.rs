@@ -8,6 +8,7 @@
 //! * [`pending_alerts`]: alerts that are not delivered yet
 //! * [`scheduled_account`]: an account with its schedule and limits
 //! * [`persisted_state`]: what is recorded of an account between processes
+//! * [`state_merge`]: the changes of two machines to it
 
 pub mod account_status;
 pub mod alert_message;
@@ -17,3 +18,4 @@ pub mod pending_alerts;
 pub mod persisted_state;
 pub mod rules;
 pub mod scheduled_account;
+pub mod state_merge;

@@ -34,6 +34,14 @@ pub struct PendingAlert {
     pub next: Timestamp,
 }
 
+impl PendingAlert {
+    /// Whether both are the same alert on the same channel, whatever the failed deliveries.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.channel == other.channel && self.alert == other.alert
+    }
+}
+
 /// Alerts and a heartbeat that are not delivered yet.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PendingAlerts {
@@ -44,7 +52,7 @@ pub struct PendingAlerts {
 }
 
 /// The most pending alerts; beyond that, the oldest are dropped.
-const MAX_PENDING: usize = 200;
+pub(super) const MAX_PENDING: usize = 200;
 /// An alert that cannot be delivered for this long is dropped.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(3 * 24 * 3600);
 const MAX_PAUSE: Duration = Duration::from_secs(3600);

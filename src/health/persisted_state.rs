@@ -135,23 +135,16 @@ impl PersistedState {
         self.put_off = None;
         self.watched.get_or_insert(attempt.started);
         self.add_field_changes(attempt);
-        let totals = &mut self.totals;
-        let add = |to: &mut u64, more: u64| *to = to.saturating_add(more);
-        add(&mut totals.backups, 1);
-        add(&mut totals.requests, attempt.requests);
-        add(&mut totals.throttled, attempt.throttled);
-        totals.waited = totals.waited.saturating_add(attempt.waited);
+        self.totals.add(attempt);
         match attempt.outcome {
             // It proves nothing about the other resources.
             AttemptOutcome::Complete | AttemptOutcome::Partial if attempt.limited => {}
             AttemptOutcome::Complete => {
-                add(&mut totals.complete, 1);
                 self.last_complete = Some(attempt.ended);
                 self.last_success = Some(attempt.ended);
             }
             AttemptOutcome::Partial => self.last_success = Some(attempt.ended),
-            AttemptOutcome::Failed => add(&mut totals.failures, 1),
-            AttemptOutcome::Stopped | AttemptOutcome::Locked => {}
+            AttemptOutcome::Failed | AttemptOutcome::Stopped | AttemptOutcome::Locked => {}
         }
         if attempt.is_result() {
             let failed = attempt.outcome == AttemptOutcome::Failed;
@@ -166,7 +159,7 @@ impl PersistedState {
         self.last = Some(attempt.clone());
     }
 
-    fn add_field_changes(&mut self, attempt: &BackupAttempt) {
+    pub(super) fn add_field_changes(&mut self, attempt: &BackupAttempt) {
         if matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
             let is_whole = !attempt.limited;
             self.field_changes.iter_mut().for_each(|it| it.is_recent &= !is_whole);
