@@ -44,7 +44,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
         ],
     ),
     ("files", &[]),
-    ("fleet", &["config", "files", "fleet", "vault"]),
+    ("fleet", &["clock", "config", "files", "fleet", "vault"]),
     ("format", &["clock"]),
     (
         "health",

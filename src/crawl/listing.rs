@@ -270,6 +270,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             let mut fetched = vec![first];
             self.take_arrived(&mut fetched);
             let is_of_list = self.store_all(&fetched)?;
+            self.crawler.vault.checkpoint_if_due()?;
             if let Some(why) = self.too_long().filter(|_| proof::needs_next_page(&self.pages)) {
                 return Ok(Some(why));
             }

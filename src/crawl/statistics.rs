@@ -101,6 +101,7 @@ impl Crawler<'_> {
             now: self.clock.now(),
             usage: self.usage(),
         })?;
+        self.vault.checkpoint_if_due()?;
         Ok(())
     }
 

@@ -109,7 +109,8 @@ pub fn put_outcome(ours: &Head, before: Option<&Head>, now: Option<&Head>) -> Pu
         (None, None) => PutOutcome::NotDone,
         (Some(before), Some(now)) if now.is_same_object(before) => PutOutcome::NotDone,
         (None, Some(_)) => PutOutcome::Lost,
-        (Some(_), Some(now)) if now.sequence >= ours.sequence => PutOutcome::Lost,
+        // Each object has a higher number than the one that it replaced.
+        (Some(before), Some(now)) if now.sequence > before.sequence => PutOutcome::Lost,
         (Some(_), _) => PutOutcome::Unknown,
     }
 }

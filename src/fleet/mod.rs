@@ -8,7 +8,7 @@
 //!
 //! Reading order: [`head`] the documents · [`decision`] what to do, as pure functions · [`objects`]
 //! reads and writes objects: [`mod@bucket`] of a service, [`folder`] in a folder · [`vault_store`]
-//! fetches and puts a vault.
+//! fetches and puts a vault · [`store_checkpoints`] puts it while it is open.
 
 pub mod bucket;
 pub mod decision;
@@ -18,4 +18,5 @@ pub mod head;
 pub mod object_tag;
 pub mod objects;
 pub mod probe;
+pub mod store_checkpoints;
 pub mod vault_store;

@@ -144,7 +144,67 @@ impl VaultStore {
     /// vault, and its changes are in the file beside it whose name ends with `.lost`. After other
     /// errors the changes remain in the local copy, and the next put puts them.
     pub fn put(&self, over: PutOver) -> Result<PutReport, StoreError> {
-        let (mut known, local) = (self.record()?, self.local()?);
+        let aside = match self.attempt(over)? {
+            Ok(report) => return Ok(report),
+            Err(LostPut) => match self.fetch()? {
+                FetchReport::SetAside(aside) => {
+                    format!("; the changes of this machine are in {}", aside.display())
+                }
+                _ => String::new(),
+            },
+        };
+        let what = format!("another machine put a newer vault meanwhile{aside}");
+        Err(StoreError::new(StoreErrorKind::Lost, what))
+    }
+
+    /// Like [`Self::put`] while this process has the local copy open: after
+    /// [`StoreErrorKind::Lost`] the copy is as before, and the next put sets it aside.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn put_open(&self) -> Result<PutReport, StoreError> {
+        self.attempt(PutOver::Fetched)?.map_err(|LostPut| {
+            StoreError::new(StoreErrorKind::Lost, "another machine put a newer vault meanwhile")
+        })
+    }
+
+    /// Tries to put the local copy. The inner error: another machine put a newer vault.
+    fn attempt(&self, over: PutOver) -> Result<Result<PutReport, LostPut>, StoreError> {
+        let mut tries = 1;
+        loop {
+            let mut known = self.record()?;
+            if known.pending.is_some() && over == PutOver::Fetched {
+                // An earlier put may have been done since it failed, as its answer was lost.
+                known = self.settle(known)?;
+            }
+            match self.attempt_over(known, over)? {
+                // An earlier put of this machine arrived late.
+                Err(winner) if winner.is_own && tries < MAX_PUTS => tries += 1,
+                Err(_) => return Ok(Err(LostPut)),
+                Ok(report) => return Ok(Ok(report)),
+            }
+        }
+    }
+
+    /// The present record, after a put whose outcome is not known.
+    fn settle(&self, known: FetchRecord) -> Result<FetchRecord, StoreError> {
+        let (head, tag) = self.head()?.unzip();
+        let mut record = settled(known.clone(), &self.local()?, head.as_ref());
+        if let (Some(base), Some(head)) = (&mut record.base, head)
+            && head.is_same_object(&base.head)
+        {
+            (base.head, base.tag) = (head, tag);
+        }
+        self.remember(&known, &record)?;
+        Ok(record)
+    }
+
+    fn attempt_over(
+        &self,
+        mut known: FetchRecord,
+        over: PutOver,
+    ) -> Result<Result<PutReport, Winner>, StoreError> {
+        let local = self.local()?;
         // Other machines refuse a number that is not higher than those that they have seen.
         let objects = [&known.base, &known.pending, &known.arriving].into_iter().flatten();
         let seen = objects.map(|it| it.head.sequence).max().unwrap_or(0);
@@ -163,11 +223,11 @@ impl VaultStore {
             known = FetchRecord { base, ..FetchRecord::default() };
         }
         if local == LocalCopy::Missing || known.base.as_ref().is_some_and(|it| local.is_as(it)) {
-            return Ok(PutReport::Unchanged);
+            return Ok(Ok(PutReport::Unchanged));
         }
         let packed = self.pack(known.base.as_ref().map(|base| &base.head), seen)?;
         let Some(Packed { head, mark, mut file }) = packed else {
-            return Ok(PutReport::Unchanged);
+            return Ok(Ok(PutReport::Unchanged));
         };
         if known.base.is_none() {
             probe(&self.objects)?;
@@ -189,27 +249,18 @@ impl VaultStore {
                         let _ = self.objects.remove(&name);
                     }
                 }
-                return Ok(PutReport::Put(head));
+                return Ok(Ok(PutReport::Put(head)));
             }
             Err(winner) => winner,
         };
         self.write_record(&known)?;
         let is_winner = |it: &Head| winner.as_ref().is_some_and(|winner| winner.is_same_object(it));
-        let own = known.pending.is_some_and(|pending| is_winner(&pending.head));
+        let is_own = known.pending.is_some_and(|pending| is_winner(&pending.head));
         if winner.is_some_and(|winner| winner.sequence == head.sequence) {
             // Both were to replace the same object, so ours is not and will not be named.
             let _ = self.objects.remove(&object);
         }
-        let what = match self.fetch()? {
-            // An earlier put of this machine, whose answer was lost, arrived late.
-            FetchReport::Current if own => return self.put(PutOver::Fetched),
-            FetchReport::SetAside(aside) => {
-                format!("; the changes of this machine are in {}", aside.display())
-            }
-            _ => String::new(),
-        };
-        let what = format!("another machine put a newer vault meanwhile{what}");
-        Err(StoreError::new(StoreErrorKind::Lost, what))
+        Ok(Err(Winner { is_own }))
     }
 
     /// Replaces the `HEAD` of `base`, or a damaged one. The inner error is the `HEAD` of another
@@ -399,6 +450,15 @@ impl VaultStore {
         let text = serde_json::to_vec(record).map_err(|error| fail(error.into()))?;
         Ok(replace(&file, &text, Durability::Synced).map_err(fail)?)
     }
+}
+
+/// Another machine put a newer vault.
+struct LostPut;
+
+/// The put that replaced `HEAD` instead of the one that was tried.
+struct Winner {
+    /// Whether it is an earlier put of this machine.
+    is_own: bool,
 }
 
 /// An object to be put.

@@ -189,7 +189,7 @@ pub fn run_backup(
     let mut session =
         AccountSession::open(env, account, &words, &request.limits, Arc::clone(progress))?;
     let options = request.options(&session.service)?;
-    let mut vault = Vault::open_or_create(&account.vault)?;
+    let mut vault = env.open_vault(account)?;
     let link = session.link(&*env.clock, &**progress);
     let crawled = crawl::observe(link, ObservationScope::Backup(&options), &mut vault);
     *spent = crawl::usage_of(&session.client);

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::config::{AccountConfig, Config, Home, KeySource, SecretKind, key_variables};
 use crate::migrate::ManualTask;
 use crate::progress::{NoProgress, Progress};
+use crate::vault::Vault;
 
 /// The question whether to apply a plan.
 #[derive(Debug, Clone, Copy)]
@@ -342,7 +343,23 @@ impl Env {
     }
 
     fn stored_vault<'a>(&'a self, account: &'a AccountConfig) -> StoredVault<'a> {
-        StoredVault { account, clock: &*self.clock, redactor: &self.redactor }
+        let Self { clock, events, redactor, .. } = self;
+        StoredVault { account, clock, events, redactor }
+    }
+
+    /// Opens the vault of `account` for changes, or creates it. If it lives in a store, it is put
+    /// there from time to time while it is open. The caller holds its lock.
+    ///
+    /// # Errors
+    /// If the vault cannot be opened.
+    pub(super) fn open_vault(&self, account: &AccountConfig) -> Result<Vault, OpError> {
+        let mut vault = Vault::open_or_create(&account.vault)?;
+        if account.store.is_some() {
+            let every = self.config()?.fleet.checkpoint;
+            let checkpoints = stored_vault::checkpoints(self.stored_vault(account), every)?;
+            checkpoints.into_iter().for_each(|it| vault.make_checkpoints(it));
+        }
+        Ok(vault)
     }
 
     /// Does `work`, which may change the vaults of `accounts`. Those that live in a store are

@@ -34,9 +34,11 @@ impl From<ApiError> for OpError {
 
 impl From<VaultError> for OpError {
     fn from(error: VaultError) -> Self {
-        let kind = match error {
+        let kind = match &error {
             VaultError::Missing(_) | VaultError::NoSnapshot(_) => OpErrorKind::NotFound,
             VaultError::InUse(_) => OpErrorKind::Locked,
+            VaultError::Checkpoint(error) if error.is_lost => OpErrorKind::Stale,
+            VaultError::Checkpoint(_) => OpErrorKind::Failed,
             _ => OpErrorKind::Vault,
         };
         Self::new(kind, &error).next(NextStep::after_vault_error(&error))

@@ -504,7 +504,7 @@ fn back_up(
     let mut session =
         AccountSession::open_to_read(env, from, &words, limits, Arc::clone(&progress))
             .map_err(|failure| name_account(from, failure))?;
-    let mut vault = Vault::open_or_create(&from.vault)?;
+    let mut vault = env.open_vault(from)?;
     let link = session.link(&*env.clock, &*progress);
     let report = crawl::observe(link, ObservationScope::Fresh(which), &mut vault)
         .map_err(|error| name_account(from, error.into()))?;

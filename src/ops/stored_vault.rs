@@ -2,10 +2,13 @@
 //! no account has such a vault.
 
 #[cfg(feature = "fleet")]
-pub(super) use with_stores::{fetch, put};
+pub(super) use with_stores::{checkpoints, fetch, put};
 #[cfg(not(feature = "fleet"))]
-pub(super) use without_stores::{fetch, put};
+pub(super) use without_stores::{checkpoints, fetch, put};
 
+use std::sync::Arc;
+
+use super::Events;
 use crate::api::redact::Redactor;
 use crate::clock::Clock;
 use crate::config::AccountConfig;
@@ -15,7 +18,8 @@ use crate::config::AccountConfig;
 #[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "nothing is fetched or put"))]
 pub(super) struct StoredVault<'a> {
     pub account: &'a AccountConfig,
-    pub clock: &'a dyn Clock,
+    pub clock: &'a Arc<dyn Clock>,
+    pub events: &'a Arc<dyn Events>,
     /// Removes the credentials of the store from its errors.
     pub redactor: &'a Redactor,
 }
@@ -33,8 +37,18 @@ pub enum StoredWork {
 
 #[cfg(not(feature = "fleet"))]
 mod without_stores {
+    use std::time::Duration;
+
     use super::{StoredVault, StoredWork};
     use crate::ops::OpError;
+    use crate::vault::checkpoints::Checkpoints;
+
+    pub(in crate::ops) const fn checkpoints(
+        _: StoredVault<'_>,
+        _: Duration,
+    ) -> Result<Option<Box<dyn Checkpoints>>, OpError> {
+        Ok(None)
+    }
 
     pub(in crate::ops) const fn fetch(_: StoredVault<'_>) -> Result<Option<String>, OpError> {
         Ok(None)
@@ -47,15 +61,19 @@ mod without_stores {
 
 #[cfg(feature = "fleet")]
 mod with_stores {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::{StoredVault, StoredWork};
-    use crate::config::VaultAddress;
+    use crate::api::redact::Redactor;
+    use crate::config::{AccountConfig, VaultAddress};
     use crate::fleet::error::{StoreError, StoreErrorKind};
     use crate::fleet::objects::Objects;
+    use crate::fleet::store_checkpoints::{CheckpointEvents, StoreCheckpoints};
     use crate::fleet::vault_store::{FetchReport, PutOver, VaultStore};
     use crate::ops::error_sources::lock_timeout_error;
-    use crate::ops::{NextStep, OpError, OpErrorKind};
+    use crate::ops::{Events, NextStep, OpError, OpErrorKind};
+    use crate::vault::checkpoints::Checkpoints;
     use crate::vault::lock::{Lock, LockCommand, LockError, LockHolder, LockPurpose};
 
     /// The command in the lock of a process that fetches a vault.
@@ -73,7 +91,7 @@ mod with_stores {
         let command = LockCommand { purpose: LockPurpose::Fetch, ..LockCommand::from(FETCH) };
         let fetches = |it: &LockHolder| it.purpose == LockPurpose::Fetch;
         // It waits for another fetch.
-        let _lock = match Lock::take(copy, &command, Duration::ZERO, it.clock) {
+        let _lock = match Lock::take(copy, &command, Duration::ZERO, &**it.clock) {
             Err(LockError::Held(holder)) if !holder.as_ref().is_some_and(fetches) => {
                 return Ok(None);
             }
@@ -91,6 +109,49 @@ mod with_stores {
         }
     }
 
+    /// The checkpoints of the local copy, one `every` so often, while this process has it open and
+    /// locked. `None` for a vault that lives in no store.
+    pub(in crate::ops) fn checkpoints(
+        it: StoredVault<'_>,
+        every: Duration,
+    ) -> Result<Option<Box<dyn Checkpoints>>, OpError> {
+        let Some(address) = &it.account.store else { return Ok(None) };
+        let objects =
+            Objects::open(address).map_err(|error| explain(&it, address, "put", error))?;
+        let store = VaultStore::new(objects, &it.account.vault);
+        let reports = CheckpointReports {
+            account: it.account.clone(),
+            events: Arc::clone(it.events),
+            redactor: it.redactor.clone(),
+        };
+        let clock = Arc::clone(it.clock);
+        Ok(Some(Box::new(StoreCheckpoints::new(store, clock, every, Box::new(reports)))))
+    }
+
+    /// Reports failed checkpoints of an account.
+    struct CheckpointReports {
+        account: AccountConfig,
+        events: Arc<dyn Events>,
+        redactor: Redactor,
+    }
+
+    impl CheckpointEvents for CheckpointReports {
+        fn text(&self, error: &StoreError) -> String {
+            let name = &self.account.name;
+            let text = match error.kind {
+                StoreErrorKind::Lost => format!(
+                    "another machine works on {name}: it put a newer vault into the store meanwhile"
+                ),
+                _ => format!("cannot put the vault of {name} into its store: {error}"),
+            };
+            self.redactor.text(&text).into_owned()
+        }
+
+        fn postponed(&self, text: &str) {
+            self.events.warning(&format!("{text}; trying again later"));
+        }
+    }
+
     /// Puts the local copy into the store, if it was changed.
     pub(in crate::ops) fn put(it: StoredVault<'_>, work: StoredWork) -> Result<(), OpError> {
         let Some(address) = &it.account.store else { return Ok(()) };
@@ -100,7 +161,7 @@ mod with_stores {
             StoredWork::Vault | StoredWork::Account => PutOver::Fetched,
         };
         let command = format!("linkvault (putting the vault of {})", it.account.name);
-        let _lock = Lock::take(copy, command.as_str(), LOCK_TIMEOUT, it.clock)
+        let _lock = Lock::take(copy, command.as_str(), LOCK_TIMEOUT, &**it.clock)
             .map_err(lock_timeout_error)?;
         let put = Objects::open(address).and_then(|it| VaultStore::new(it, copy).put(over));
         put.map(drop).map_err(|error| {

@@ -67,7 +67,7 @@ impl<'a> WriteSession<'a> {
         let words =
             LockCommand { purpose: LockPurpose::Run, ..lock_command(command, &account.name) };
         let session = AccountSession::open(env, account, &words, bounds, Arc::clone(&progress))?;
-        let vault = Vault::open_or_create(&account.vault)?;
+        let vault = env.open_vault(account)?;
         let clock = Arc::clone(&env.clock);
         let patience = bounds.lock_timeout.unwrap_or_default();
         let mut writes = WriteLock { held: None, command: words, patience };

@@ -1,5 +1,6 @@
 //! Errors of vaults.
 
+use super::checkpoints::CheckpointError;
 use crate::model::{RunId, SnapshotId};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -98,6 +99,9 @@ pub enum VaultError {
     /// There is no run with this number.
     #[error("there is no run {0}")]
     NoRun(RunId),
+    /// A checkpoint was not made, and the work must not go on without it.
+    #[error("{0}")]
+    Checkpoint(CheckpointError),
     /// A [`CommitHook`](super::CommitHook) stopped the operation; only simulations have one.
     #[error("stopped by the commit hook")]
     Stopped,

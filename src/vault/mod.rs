@@ -7,11 +7,12 @@
 //! histories · [`browse`] the same page by page · [`mod@reference`] names of snapshots ·
 //! [`journal`] runs and their steps · [`id_map`] ids of records that replace others · [`digest`],
 //! `checksums` and [`check`] detect altered data · [`retention`] and [`forget`] · [`sent_values`]
-//! values that no list returns · [`lock`] one process at a time.
+//! values that no list returns · [`lock`] one process at a time · [`checkpoints`] copies in a store.
 
 mod batch;
 pub mod browse;
 pub mod check;
+pub mod checkpoints;
 mod checksums;
 mod columns;
 mod connection;
@@ -56,6 +57,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::files::beside;
 use crate::model::SnapshotId;
 use crate::vault::batch::Batch;
+use crate::vault::checkpoints::Checkpoints;
 use crate::vault::write_back::WriteBack;
 
 pub use error::{IdentityPart, VaultError};
@@ -76,6 +78,8 @@ pub struct Vault {
     triggers: bool,
     /// Writes the log back during a crawl of many records.
     write_back: RefCell<Option<WriteBack>>,
+    /// Puts the vault into its store while it is open; `None` for a vault that lives in no store.
+    checkpoints: Option<Box<dyn Checkpoints>>,
     /// Declared last, so that it is dropped after the connection.
     _connection: Option<header::ConnectionGuard>,
 }
@@ -96,6 +100,32 @@ impl Vault {
     /// Calls `hook` before and after every later commit.
     pub fn on_commit(&mut self, hook: CommitHook) {
         self.hook = Some(hook);
+    }
+
+    /// From now on makes checkpoints with `checkpoints`.
+    pub fn make_checkpoints(&mut self, checkpoints: Box<dyn Checkpoints>) {
+        self.checkpoints = Some(checkpoints);
+    }
+
+    /// Makes a checkpoint if one is due. If the store cannot be written now, the next one is tried
+    /// later.
+    ///
+    /// # Errors
+    /// [`VaultError::Checkpoint`] if another machine has put a newer vault.
+    pub fn checkpoint_if_due(&mut self) -> Result<(), VaultError> {
+        if !self.checkpoints.as_ref().is_some_and(|it| it.is_due()) {
+            return Ok(());
+        }
+        self.flush()?;
+        let Some(checkpoints) = &mut self.checkpoints else { return Ok(()) };
+        match checkpoints.put() {
+            Err(error) if error.is_lost => Err(VaultError::Checkpoint(error)),
+            Err(error) => {
+                checkpoints.postpone(&error);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     /// Size of the file and its log, in bytes.

@@ -275,6 +275,7 @@ impl Vault {
             batch: None,
             triggers,
             write_back: RefCell::default(),
+            checkpoints: None,
             _connection,
         }
     }

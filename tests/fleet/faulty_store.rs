@@ -65,6 +65,11 @@ impl FaultyStore {
         self.state().cut_off = false;
     }
 
+    /// No request is answered from now on.
+    pub fn cut_off(&self) {
+        self.state().cut_off = true;
+    }
+
     /// Has no faults from now on.
     pub fn heal(&self) {
         let mut state = self.state();

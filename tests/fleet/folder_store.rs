@@ -11,26 +11,34 @@ use tempfile::TempDir;
 use crate::support::{LiveService, TestEnvironment, until};
 
 /// A store with the vault of one account, and machines that share it.
-struct Shared {
+pub struct Shared {
     folder: TempDir,
-    service: LiveService,
+    pub service: LiveService,
 }
 
 impl Shared {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), service: LiveService::start("", "") }
+        Self::with(LiveService::start("", ""))
     }
 
-    fn objects(&self) -> PathBuf {
+    pub fn with(service: LiveService) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), service }
+    }
+
+    pub fn objects(&self) -> PathBuf {
         self.folder.path().join("main")
     }
 
     fn machine(&self) -> TestEnvironment {
-        let vault = format!("vault = \"file://{}\"\n", self.objects().display());
+        self.machine_with("")
+    }
+
+    pub fn machine_with(&self, more: &str) -> TestEnvironment {
+        let vault = format!("vault = \"file://{}\"\n{more}", self.objects().display());
         TestEnvironment::new().account_with(&self.service.url(), &vault)
     }
 
-    fn head(&self) -> Value {
+    pub fn head(&self) -> Value {
         serde_json::from_slice(&fs::read(self.objects().join("HEAD")).unwrap()).unwrap()
     }
 
@@ -60,7 +68,7 @@ impl Shared {
     }
 }
 
-fn snapshots(machine: &TestEnvironment) -> usize {
+pub fn snapshots(machine: &TestEnvironment) -> usize {
     let document = machine.run(&["snapshots", "main", "--json"]).succeeds().json();
     document["snapshots"].as_array().unwrap().len()
 }

@@ -1,11 +1,15 @@
 //! Vaults in object stores.
 //!
 //! - `two_machines` simulates machines that share a vault, in a `faulty_store`.
-//! - `folder_store` runs the program with a vault in a folder.
+//! - `stored_machine` is a machine whose vault is put while it works: `crawl_checkpoints`.
+//! - `folder_store` runs the program with a vault in a folder, `lost_machines` on machines that are killed.
 //! - `s3_servers` starts S3 servers for `s3_store`, which runs the program with vaults there.
 
+mod crawl_checkpoints;
 mod faulty_store;
 mod folder_store;
+mod lost_machines;
 mod s3_servers;
 mod s3_store;
+mod stored_machine;
 mod two_machines;

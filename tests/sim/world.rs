@@ -22,6 +22,7 @@ use linkvault::sandbox::service::LogEntry;
 use linkvault::sandbox::{
     Behaviour, Faults, SandboxService, SandboxTransport, Store, sample_account,
 };
+use linkvault::vault::checkpoints::Checkpoints;
 use linkvault::vault::{CommitPhase, Vault, VaultError};
 use tempfile::TempDir;
 
@@ -40,6 +41,9 @@ pub const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
 
 /// Another user, who acts before each request.
 type RequestHook = Arc<Mutex<dyn FnMut(&mut SandboxService, u64) + Send>>;
+
+/// Makes the checkpoints of one process.
+type MakeCheckpoints = Box<dyn Fn() -> Box<dyn Checkpoints>>;
 
 pub struct World {
     pub clock: Arc<SimulatedClock>,
@@ -64,6 +68,8 @@ pub struct World {
     /// A path prefix, and the response to each such path.
     pub canned: Option<(String, String)>,
     pub before_request: Option<RequestHook>,
+    /// Makes the checkpoints of the vault, if it lives in a store.
+    pub checkpoints: Option<MakeCheckpoints>,
     /// The number of commit phases after which the process is killed.
     pub dies_after: Option<u64>,
     /// Whether the process was killed.
@@ -103,6 +109,7 @@ impl World {
             only_read: false,
             canned: None,
             before_request: None,
+            checkpoints: None,
             dies_after: None,
             died: Arc::default(),
             moments: Arc::default(),
@@ -177,6 +184,28 @@ impl World {
 
     pub fn pass(&self, time: Duration) {
         self.clock.sleep(time);
+    }
+
+    /// Closes the vault that the last process left open.
+    pub fn close(&self) {
+        *self.left.lock().unwrap() = None;
+    }
+
+    /// Another machine at the same time and for the same account, without a vault.
+    pub fn another_machine(&self) -> Self {
+        let seed = self.seed.fetch_add(1000, Ordering::Relaxed) + 500;
+        let nothing = Self::of(Store::default(), "").seeded(seed);
+        Self {
+            clock: Arc::clone(&self.clock),
+            service: Arc::clone(&self.service),
+            faults: Arc::clone(&self.faults),
+            wrote: Arc::clone(&self.wrote),
+            options: self.options.clone(),
+            in_flight: self.in_flight,
+            latency: self.latency,
+            before_request: self.before_request.clone(),
+            ..nothing
+        }
     }
 
     /// The present content of the service.
@@ -289,6 +318,9 @@ impl World {
         let died = Arc::clone(&self.died);
         let moments = Arc::clone(&self.moments);
         let (leaked, log) = (Arc::clone(&self.leaked), self.vault_path().with_extension("db-wal"));
+        if let Some(checkpoints) = &self.checkpoints {
+            vault.make_checkpoints(checkpoints());
+        }
         vault.on_commit(Box::new(move |_: CommitPhase| {
             *moments.lock().unwrap() += 1;
             left = left.map(|left| left.saturating_sub(1));

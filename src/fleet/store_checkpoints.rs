@@ -1,0 +1,69 @@
+//! Puts a vault into its store while this process has it open and locked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::{StoreError, StoreErrorKind};
+use super::vault_store::VaultStore;
+use crate::clock::{Clock, ClockReading};
+use crate::vault::checkpoints::{CheckpointError, Checkpoints};
+
+/// Puts take at most one in this number of parts of the time.
+const PUT_SHARE: u32 = 10;
+
+/// What the checkpoints of one vault report.
+pub trait CheckpointEvents: Send {
+    /// The text of an error of the store.
+    fn text(&self, error: &StoreError) -> String;
+
+    /// A checkpoint failed, and the work goes on.
+    fn postponed(&self, text: &str);
+}
+
+/// Checkpoints of a vault in its store.
+pub struct StoreCheckpoints {
+    store: VaultStore,
+    clock: Arc<dyn Clock>,
+    every: Duration,
+    events: Box<dyn CheckpointEvents>,
+    /// When the last one began.
+    last: ClockReading,
+    /// How long it took.
+    took: Duration,
+}
+
+impl StoreCheckpoints {
+    /// Checkpoints in `store`, which was just fetched from, `every` so often. If a put takes longer
+    /// than a tenth of that, they are less frequent.
+    #[must_use]
+    pub fn new(
+        store: VaultStore,
+        clock: Arc<dyn Clock>,
+        every: Duration,
+        events: Box<dyn CheckpointEvents>,
+    ) -> Self {
+        let last = ClockReading::now(&*clock);
+        Self { store, clock, every, events, last, took: Duration::ZERO }
+    }
+}
+
+impl Checkpoints for StoreCheckpoints {
+    fn is_due(&self) -> bool {
+        let every = self.every.max(self.took.saturating_mul(PUT_SHARE));
+        self.last.age(&*self.clock) >= every
+    }
+
+    fn put(&mut self) -> Result<(), CheckpointError> {
+        self.last = ClockReading::now(&*self.clock);
+        let put = self.store.put_open();
+        self.took = self.last.age(&*self.clock);
+        put.map(drop).map_err(|error| CheckpointError {
+            is_lost: error.kind == StoreErrorKind::Lost,
+            what: self.events.text(&error),
+        })
+    }
+
+    fn postpone(&mut self, error: &CheckpointError) {
+        self.events.postponed(&error.what);
+    }
+}
