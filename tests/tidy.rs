@@ -74,6 +74,7 @@ const ALLOWED_IMPORTS: &[(&str, &[&str])] = &[
 
 /// The modules that may use each crate.
 const CRATE_USERS: &[(&str, &[&str])] = &[
+    ("age", &["src/fleet/encryption.rs"]),
     ("aho_corasick", &["src/api/redact.rs"]),
     ("askama", &["src/ui/"]),
     ("axum", &["src/ui/"]),
@@ -127,7 +128,7 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("unicode_width", &["src/cli/wrap.rs"]),
     ("ureq", &["src/api/ureq.rs", "src/api/ureq/"]),
     ("zip", &["src/change/workbook/package.rs"]),
-    ("zstd", &["src/fleet/vault_store.rs"]),
+    ("zstd", &["src/fleet/packing.rs"]),
 ];
 
 /// Files without access to files, network, processes and clock.

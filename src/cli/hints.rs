@@ -179,6 +179,10 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
             "run `linkvault vault restore FILE --to ACCOUNT` with a copy of the vault, such as the \
              local one"
         }
+        NextStep::NameIdentity => {
+            "name the identity that encrypted it with `identity_file` or `identity_command` in \
+             [fleet] of the configuration"
+        }
         NextStep::CheckStoreAddress => "give each account an address of its own with `vault`",
         NextStep::CheckStoreState => {
             "if the store was restored from a backup, run `linkvault vault restore FILE --to \

@@ -38,6 +38,8 @@ pub enum SecretKind {
     PageToken,
     /// The secret that signs webhook requests.
     WebhookSecret,
+    /// The age identity of the objects in stores.
+    Identity,
 }
 
 impl SecretKind {
@@ -48,6 +50,7 @@ impl SecretKind {
             Self::Key => "key",
             Self::PageToken => "token",
             Self::WebhookSecret => "secret",
+            Self::Identity => "identity",
         }
     }
 }
@@ -73,6 +76,10 @@ pub enum KeySourceCause {
     Empty(String),
     /// The content of this source is not one word of visible ASCII characters.
     NoSecret(String),
+    /// The content of this source is not a list of age identities.
+    NoIdentity(String),
+    /// The content of this source is an age identity that is encrypted with a passphrase.
+    Passphrase(String),
     /// The file cannot be read.
     File {
         /// Path of the file.
@@ -121,6 +128,14 @@ impl KeySourceCause {
             Self::NoSecret(source) => format!(
                 "{source} does not hold a {what}: a {what} is one word of visible ASCII characters"
             ),
+            Self::NoIdentity(source) => format!(
+                "{source} does not hold an age identity: a line that begins with {IDENTITY}, as \
+                 `age-keygen` prints it"
+            ),
+            Self::Passphrase(source) => format!(
+                "{source} holds an identity that is encrypted with a passphrase, which linkvault \
+                 cannot ask for; use one without a passphrase"
+            ),
             Self::File { file, why } => format!("cannot read the {what} file {file}: {why}"),
             Self::NotRun { command, why } => {
                 format!("cannot run the {what} command `{command}`: {why}")
@@ -152,19 +167,39 @@ impl KeySource {
         self.read_within(what, clock, COMMAND_TIME)
     }
 
+    /// Reads age identities, each of them a line. Lines that begin with `#` are comments.
+    ///
+    /// # Errors
+    /// A [`KeySourceError`], which never contains an identity.
+    pub fn read_identities(&self, clock: &dyn Clock) -> Result<Vec<ApiKey>, KeySourceError> {
+        let what = SecretKind::Identity;
+        let content = self.content(what.name(), clock, COMMAND_TIME);
+        let read = content.and_then(|it| identities(&it.bytes).map_err(|cause| cause(it.source)));
+        read.map_err(|cause| KeySourceError { what, cause })
+    }
+
     fn read_within(
         &self,
         what: SecretKind,
         clock: &dyn Clock,
         time: Duration,
     ) -> Result<ApiKey, KeySourceError> {
-        let name = what.name();
-        let read = match self {
+        let content = self.content(what.name(), clock, time);
+        let read = content.and_then(|it| checked(&it.bytes, || it.source.clone()));
+        read.map_err(|cause| KeySourceError { what, cause })
+    }
+
+    fn content(
+        &self,
+        name: &str,
+        clock: &dyn Clock,
+        time: Duration,
+    ) -> Result<Content, KeySourceCause> {
+        match self {
             Self::Variable(name) => variable(name),
             Self::File(path) => file(path, name),
             Self::Command(words) => command(words, name, clock, time),
-        };
-        read.map_err(|cause| KeySourceError { what, cause })
+        }
     }
 
     /// A warning if other users can read the source.
@@ -177,13 +212,21 @@ impl KeySource {
     }
 }
 
-fn variable(name: &str) -> Result<ApiKey, KeySourceCause> {
+/// What a source holds.
+struct Content {
+    bytes: Vec<u8>,
+    /// The source, as a noun phrase.
+    source: String,
+}
+
+fn variable(name: &str) -> Result<Content, KeySourceCause> {
     let unset = || match looks_like_a_key(name) {
         true => KeySourceCause::UnsetSecret,
         false => KeySourceCause::Unset(name.to_owned()),
     };
     let value = std::env::var_os(name).ok_or_else(unset)?;
-    checked(value.as_encoded_bytes(), || format!("the environment variable {name}"))
+    let source = format!("the environment variable {name}");
+    Ok(Content { bytes: value.into_encoded_bytes(), source })
 }
 
 /// Whether a user may have given the key instead of the name of a variable. Names are upper case
@@ -206,12 +249,33 @@ pub fn typed_key(text: &str) -> Result<ApiKey, KeySourceError> {
     key.map_err(|cause| KeySourceError { what: SecretKind::Key, cause })
 }
 
-fn file(path: &Path, what: &str) -> Result<ApiKey, KeySourceCause> {
+fn file(path: &Path, what: &str) -> Result<Content, KeySourceCause> {
     let bytes = read_named(path, MAX_FILE).map_err(|error| KeySourceCause::File {
         file: path.display().to_string(),
         why: error.to_string(),
     })?;
-    checked(&bytes, || format!("the {what} file {}", path.display()))
+    Ok(Content { bytes, source: format!("the {what} file {}", path.display()) })
+}
+
+/// The begin of an age identity.
+const IDENTITY: &str = "AGE-SECRET-KEY-1";
+
+/// The identities in `bytes`. The error needs the source.
+fn identities(bytes: &[u8]) -> Result<Vec<ApiKey>, fn(String) -> KeySourceCause> {
+    let bytes = bytes.trim_ascii();
+    if bytes.is_empty() {
+        return Err(KeySourceCause::Empty);
+    }
+    let encrypted: [&[u8]; 2] = [b"-----BEGIN AGE ENCRYPTED FILE", b"age-encryption.org/"];
+    if encrypted.iter().any(|begin| bytes.starts_with(begin)) {
+        return Err(KeySourceCause::Passphrase);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| KeySourceCause::NoIdentity as fn(_) -> _)?;
+    let lines = text.lines().map(str::trim).filter(|it| !it.is_empty() && !it.starts_with('#'));
+    let valid =
+        |line: &str| line.starts_with(IDENTITY) && line.bytes().all(|byte| byte.is_ascii_graphic());
+    let keys: Option<Vec<_>> = lines.map(|it| valid(it).then(|| ApiKey::new(it))).collect();
+    keys.filter(|keys| !keys.is_empty()).ok_or(KeySourceCause::NoIdentity)
 }
 
 /// The key in `bytes`, without surrounding white space. It must be valid in an HTTP header.
@@ -231,7 +295,7 @@ fn command(
     what: &str,
     clock: &dyn Clock,
     time: Duration,
-) -> Result<ApiKey, KeySourceCause> {
+) -> Result<Content, KeySourceCause> {
     // Without arguments: they may contain a secret.
     let command = words.first().cloned().unwrap_or_default();
     let exit = match process::run(words, &ProcessInput::default(), clock, time) {
@@ -254,7 +318,8 @@ fn command(
         let stderr = redactor.text(stderr.trim()).into_owned();
         return Err(KeySourceCause::Failed { command, status: exit.exit(), stderr });
     }
-    checked(&exit.stdout, || format!("the output of the {what} command `{command}`"))
+    let source = format!("the output of the {what} command `{command}`");
+    Ok(Content { bytes: exit.stdout, source })
 }
 
 #[cfg(unix)]
@@ -328,6 +393,42 @@ mod tests {
         std::fs::write(&path, "geheim\u{fc}").unwrap();
         let error = read(&KeySource::File(path)).unwrap_err();
         assert!(!error.contains("geheim"), "{error}");
+    }
+
+    #[test]
+    fn identities_are_lines_and_each_other_content_has_its_error() {
+        let clock = SystemClock::new(Interrupt::default());
+        let read = |text: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("key");
+            std::fs::write(&path, text).unwrap();
+            let keys = KeySource::File(path).read_identities(&clock);
+            keys.map(|keys| keys.iter().map(|key| key.reveal().to_owned()).collect::<Vec<_>>())
+                .map_err(|error| error.to_string())
+        };
+        let keys = read(
+            "# created: now\n# public key: age1x\nAGE-SECRET-KEY-1A\n\n  AGE-SECRET-KEY-1B \n",
+        );
+        assert_eq!(keys.unwrap(), ["AGE-SECRET-KEY-1A", "AGE-SECRET-KEY-1B"]);
+        let cases = [
+            ("", "is empty; it should hold the identity"),
+            ("# only a comment", "does not hold an age identity"),
+            ("geheim", "does not hold an age identity"),
+            ("AGE-SECRET-KEY-1A\ngeheim", "does not hold an age identity"),
+            ("AGE-PLUGIN-X-1geheim", "does not hold an age identity"),
+            ("-----BEGIN AGE ENCRYPTED FILE-----\ngeheim", "is encrypted with a passphrase"),
+            ("age-encryption.org/v1\n-> scrypt geheim", "is encrypted with a passphrase"),
+        ];
+        for (text, expected) in cases {
+            let error = read(text).unwrap_err();
+            assert!(error.starts_with("the identity file "), "{error}");
+            assert!(error.contains(expected) && !error.contains("geheim"), "{text}: {error}");
+        }
+        let source = shell("echo AGE-SECRET-KEY-1GEHEIM; echo AGE-SECRET-KEY-1GEHEIM >&2; exit 1");
+        let error = source.read_identities(&clock).unwrap_err().to_string();
+        assert_eq!(error, "the identity command `sh` failed (exit code 1): [redacted]");
+        let error = shell("true").read_identities(&clock).unwrap_err().to_string();
+        assert!(error.ends_with("is empty; it should hold the identity"), "{error}");
     }
 
     #[test]

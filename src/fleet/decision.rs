@@ -120,12 +120,21 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fleet::head::{FORMAT, HeadAccount};
+    use crate::fleet::head::HeadAccount;
 
     fn head(sequence: u64, content: u8) -> Head {
         let account = HeadAccount { service: "https://links.example.com".into(), id: 7 };
         let digest = format!("{content:064x}");
-        Head { format: FORMAT, sequence, digest, size: 1, account, previous: None }
+        Head {
+            format: Head::format_of(false),
+            sequence,
+            digest,
+            size: 1,
+            plain_size: None,
+            encrypted: false,
+            account,
+            previous: None,
+        }
     }
 
     prop_compose! {

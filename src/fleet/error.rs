@@ -19,6 +19,8 @@ pub enum StoreErrorKind {
     Damaged,
     /// An object was written by a newer program.
     Newer,
+    /// An object is encrypted, and this machine has no identity or another one.
+    Encrypted,
     /// An object is of another account.
     OtherAccount,
     /// The store returned an older state than before, or has none any more.

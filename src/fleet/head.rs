@@ -9,7 +9,14 @@ use super::object_tag::ObjectTag;
 pub const HEAD: &str = "HEAD";
 
 /// The newest format of `HEAD` that this program knows.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
+
+/// The format of the `HEAD` of a plain object. Programs that know only this one refuse encrypted
+/// objects.
+const PLAIN_FORMAT: u32 = 1;
+
+/// The largest ratio of a vault's size to that of its object.
+const MAX_RATIO: u64 = 1000;
 
 /// The account whose vault it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +40,12 @@ pub struct Head {
     pub size: u64,
     /// The account whose vault it is.
     pub account: HeadAccount,
+    /// The size of the vault's file, before compression, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain_size: Option<u64>,
+    /// Whether the object is encrypted with age.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encrypted: bool,
     /// The name of the object before, which is kept until the next put.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
@@ -42,7 +55,25 @@ impl Head {
     /// The name of the current object.
     #[must_use]
     pub fn object(&self) -> String {
-        format!("{:010}-{}.db.zst", self.sequence, self.digest)
+        let suffix = if self.encrypted { ".age" } else { "" };
+        format!("{:010}-{}.db.zst{suffix}", self.sequence, self.digest)
+    }
+
+    /// The format of a document about such an object.
+    #[must_use]
+    pub const fn format_of(encrypted: bool) -> u32 {
+        if encrypted { FORMAT } else { PLAIN_FORMAT }
+    }
+
+    /// The largest size of the vault's file that an object of this size can have. Vaults are
+    /// compressed to a twentieth at best, far from this ratio.
+    #[must_use]
+    pub const fn most_plain(&self) -> u64 {
+        let most = self.size.saturating_mul(MAX_RATIO).saturating_add(1 << 20);
+        match self.plain_size {
+            Some(plain) if plain < most => plain,
+            _ => most,
+        }
     }
 
     /// Whether both name the same object.
@@ -90,6 +121,9 @@ impl Head {
         if found.format == 0 || head.sequence == u64::MAX || !is_digest(&head.digest) {
             return Err(damaged(format!("{HEAD} has an invalid format, number or digest")));
         }
+        if head.encrypted && head.format == PLAIN_FORMAT {
+            return Err(damaged(format!("{HEAD} has an encrypted object in an older format")));
+        }
         // It is removed by this name.
         if head.previous.as_ref().is_some_and(|name| !is_object_name(name)) {
             return Err(damaged(format!("{HEAD} has an invalid name of the object before")));
@@ -109,6 +143,7 @@ fn is_digest(text: &str) -> bool {
 
 /// Whether [`Head::object`] returns such names.
 fn is_object_name(name: &str) -> bool {
+    let name = name.strip_suffix(".age").unwrap_or(name);
     let parts = name.strip_suffix(".db.zst").and_then(|it| it.split_once('-'));
     let is_sequence = |text: &str| text.len() >= 10 && text.bytes().all(|it| it.is_ascii_digit());
     parts.is_some_and(|(sequence, digest)| is_sequence(sequence) && is_digest(digest))
@@ -154,12 +189,15 @@ mod tests {
             sequence in 1..u64::MAX,
             digest in "[0-9a-f]{64}",
             size in any::<u64>(),
+            plain_size in proptest::option::of(any::<u64>()),
+            encrypted in any::<bool>(),
             service in "\\PC{0,40}",
             id in any::<i64>(),
-            previous in proptest::option::of("[0-9]{10}-[0-9a-f]{64}\\.db\\.zst"),
+            previous in proptest::option::of("[0-9]{10}-[0-9a-f]{64}\\.db\\.zst(\\.age)?"),
         ) -> Head {
             let account = HeadAccount { service, id };
-            Head { format: FORMAT, sequence, digest, size, account, previous }
+            let format = Head::format_of(encrypted);
+            Head { format, sequence, digest, size, plain_size, encrypted, account, previous }
         }
     }
 
@@ -187,33 +225,71 @@ mod tests {
 
     #[test]
     fn a_newer_format_is_refused_before_the_rest_is_read() {
-        let error = Head::read(br#"{"format":2,"pack":"x"}"#).unwrap_err();
+        let error = Head::read(br#"{"format":3,"pack":"x"}"#).unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::Newer);
         let error = Head::read(br#"{"format":1,"sequence":1,"digest":"../x","size":1,"account":{"service":"","id":1}}"#);
         assert_eq!(error.unwrap_err().kind, StoreErrorKind::Damaged);
     }
 
-    #[test]
-    fn a_sequence_that_no_object_can_follow_is_damaged() {
+    fn head(sequence: u64, previous: Option<String>) -> Head {
         let account = HeadAccount { service: String::new(), id: 1 };
         let digest = "0".repeat(64);
-        let head = Head { format: 1, sequence: u64::MAX, digest, size: 1, account, previous: None };
+        let (format, size) = (Head::format_of(false), 1);
+        Head {
+            format,
+            sequence,
+            digest,
+            size,
+            plain_size: None,
+            encrypted: false,
+            account,
+            previous,
+        }
+    }
+
+    #[test]
+    fn a_sequence_that_no_object_can_follow_is_damaged() {
+        let head = head(u64::MAX, None);
         assert_eq!(Head::read(&head.bytes()).unwrap_err().kind, StoreErrorKind::Damaged);
+    }
+
+    #[test]
+    fn a_plain_head_has_the_format_that_older_programs_read_and_an_encrypted_one_has_not() {
+        let plain = head(1, None);
+        let text = String::from_utf8(plain.bytes()).unwrap();
+        assert!(text.starts_with("{\"format\":1,") && !text.contains("encrypted"), "{text}");
+        let encrypted = Head { format: Head::format_of(true), encrypted: true, ..plain };
+        let text = String::from_utf8(encrypted.bytes()).unwrap();
+        assert!(
+            text.starts_with("{\"format\":2,") && text.contains("\"encrypted\":true"),
+            "{text}"
+        );
+        assert!(encrypted.object().ends_with(".db.zst.age"));
+        // An older program would misread it.
+        let misread = Head { format: 1, ..encrypted };
+        assert_eq!(Head::read(&misread.bytes()).unwrap_err().kind, StoreErrorKind::Damaged);
+    }
+
+    #[test]
+    fn the_stated_size_of_a_vault_is_bounded_by_that_of_its_object() {
+        let of = |size, plain_size| Head { size, plain_size, ..head(1, None) }.most_plain();
+        assert_eq!(of(1 << 20, Some(5 << 20)), 5 << 20);
+        assert_eq!(of(1 << 20, None), 1001 << 20);
+        assert_eq!(of(1 << 20, Some(u64::MAX)), 1001 << 20);
+        assert_eq!(of(u64::MAX, None), u64::MAX);
     }
 
     #[test]
     fn only_an_object_of_a_vault_can_be_the_one_before() {
         let digest = "0".repeat(64);
-        let read = |previous: &str| {
-            let account = HeadAccount { service: String::new(), id: 1 };
-            let previous = Some(previous.to_owned());
-            let digest = digest.clone();
-            Head::read(&Head { format: 1, sequence: 2, digest, size: 1, account, previous }.bytes())
-        };
-        assert!(read(&format!("0000000001-{digest}.db.zst")).is_ok());
+        let read = |previous: &str| Head::read(&head(2, Some(previous.to_owned())).bytes());
+        for name in ["db.zst", "db.zst.age"] {
+            assert!(read(&format!("0000000001-{digest}.{name}")).is_ok());
+        }
         let beside = format!("../other/0000000001-{digest}.db.zst");
         let signed = format!("+000000001-{digest}.db.zst");
-        for name in ["", "HEAD", "../main.db", "0000000001-.db.zst", &beside, &signed] {
+        let twice = format!("0000000001-{digest}.db.zst.age.age");
+        for name in ["", "HEAD", "../main.db", "0000000001-.db.zst", &beside, &signed, &twice] {
             assert_eq!(read(name).unwrap_err().kind, StoreErrorKind::Damaged, "{name}");
         }
     }

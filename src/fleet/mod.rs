@@ -7,16 +7,19 @@
 //! refused and changes nothing in the store.
 //!
 //! Reading order: [`head`] the documents · [`decision`] what to do, as pure functions · [`objects`]
-//! reads and writes objects: [`mod@bucket`] of a service, [`folder`] in a folder · [`vault_store`]
-//! fetches and puts a vault · [`store_checkpoints`] puts it while it is open.
+//! reads and writes objects: [`mod@bucket`] of a service, [`folder`] in a folder · [`packing`] packs a
+//! vault into an object, with [`encryption`] · [`vault_store`] fetches and puts a vault ·
+//! [`store_checkpoints`] puts it while it is open.
 
 pub mod bucket;
 pub mod decision;
+pub mod encryption;
 pub mod error;
 pub mod folder;
 pub mod head;
 pub mod object_tag;
 pub mod objects;
+pub mod packing;
 pub mod probe;
 pub mod store_checkpoints;
 pub mod vault_store;

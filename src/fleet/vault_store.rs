@@ -2,17 +2,19 @@
 //! the copy.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, Write};
+use std::io::{self, Seek as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
 use tempfile::tempfile_in;
 
 use super::decision::{FetchDecision, LocalCopy, PutOutcome, fetch_decision, put_outcome, settled};
+use super::encryption::Identity;
 use super::error::{StoreError, StoreErrorKind};
-use super::head::{FORMAT, FetchRecord, FetchedObject, HEAD, Head, HeadAccount, hex};
+use super::head::{FetchRecord, FetchedObject, HEAD, Head, HeadAccount};
 use super::object_tag::{ConditionalPut, ObjectTag};
 use super::objects::Objects;
+use super::packing::{self, UnpackError};
 use super::probe::probe;
 use crate::files::{
     Durability, beside, folder_of, private_file, private_folder_of, read_private, replace, target,
@@ -25,6 +27,8 @@ use crate::vault::{Vault, VaultError};
 pub struct VaultStore {
     objects: Objects,
     copy: PathBuf,
+    /// Encrypts and decrypts objects.
+    identity: Option<Arc<Identity>>,
 }
 
 /// What a fetch did.
@@ -68,7 +72,13 @@ impl VaultStore {
     /// The vault whose objects are `objects`, with its local copy at `copy`.
     #[must_use]
     pub fn new(objects: Objects, copy: &Path) -> Self {
-        Self { objects, copy: copy.to_owned() }
+        Self { objects, copy: copy.to_owned(), identity: None }
+    }
+
+    /// Encrypts objects with `identity`, and decrypts those that are encrypted.
+    #[must_use]
+    pub fn with_identity(self, identity: Option<Arc<Identity>>) -> Self {
+        Self { identity, ..self }
     }
 
     /// Makes the local copy equal to the vault in the store. Changes of the copy that were not put
@@ -222,6 +232,12 @@ impl VaultStore {
             };
             known = FetchRecord { base, ..FetchRecord::default() };
         }
+        if let Some(base) = &known.base
+            && over == PutOver::Fetched
+        {
+            // It would be followed by a plain one.
+            self.require_identity(&base.head)?;
+        }
         if local == LocalCopy::Missing || known.base.as_ref().is_some_and(|it| local.is_as(it)) {
             return Ok(Ok(PutReport::Unchanged));
         }
@@ -313,7 +329,9 @@ impl VaultStore {
     /// `HEAD` and its version; `None` if it does not exist.
     fn head(&self) -> Result<Option<(Head, ObjectTag)>, StoreError> {
         let Some((head, tag)) = self.readable_head()? else { return Ok(None) };
-        Ok(Some((head?, tag)))
+        let head = head?;
+        self.require_identity(&head)?;
+        Ok(Some((head, tag)))
     }
 
     /// `HEAD` and its version; the inner error is that of a damaged document.
@@ -324,6 +342,16 @@ impl VaultStore {
             Err(error) if error.kind != StoreErrorKind::Damaged => Err(error),
             head => Ok(Some((head, tag))),
         }
+    }
+
+    /// Refuses an encrypted object on a machine without an identity, which could not read it and
+    /// would put a plain one after it.
+    fn require_identity(&self, head: &Head) -> Result<(), StoreError> {
+        if !head.encrypted || self.identity.is_some() {
+            return Ok(());
+        }
+        let what = format!("{} is encrypted, and this machine has no identity", head.object());
+        Err(StoreError::new(StoreErrorKind::Encrypted, what))
     }
 
     fn local(&self) -> Result<LocalCopy, StoreError> {
@@ -354,12 +382,18 @@ impl VaultStore {
         }
         let mut plain = File::open(&file).map_err(here)?;
         let packed = tempfile_in(folder_of(&self.copy)).map_err(here)?;
-        let (mut packed, digest) = compress(&mut plain, packed).map_err(here)?;
+        let identity = self.identity.as_deref();
+        let (mut packed, digest, plain_size) =
+            packing::pack(&mut plain, packed, identity).map_err(here)?;
         let size = packed.stream_position().map_err(here)?;
         packed.rewind().map_err(here)?;
         let sequence = before.map_or(0, |before| before.sequence).max(seen).saturating_add(1);
         let previous = before.map(Head::object);
-        let head = Head { format: FORMAT, sequence, digest, size, account, previous };
+        let encrypted = identity.is_some();
+        let format = Head::format_of(encrypted);
+        let plain_size = Some(plain_size);
+        let head =
+            Head { format, sequence, digest, size, plain_size, encrypted, account, previous };
         Ok(Some(Packed { head, mark, file: packed }))
     }
 
@@ -408,12 +442,21 @@ impl VaultStore {
         }
         packed.rewind().map_err(here)?;
         let mut new = private_file(to).map_err(here)?;
-        let digest = match decompress(packed, &mut new) {
+        let identity = self.identity.as_deref().filter(|_| head.encrypted);
+        let most = head.most_plain();
+        let digest = match packing::unpack(packed, &mut new, identity, most) {
             Ok(digest) => digest,
-            Err(DecompressError::Object(error)) => {
+            Err(UnpackError::Object(error)) => {
                 return Err(damaged(format!("is damaged: {error}")));
             }
-            Err(DecompressError::File(error)) => return Err(here(error)),
+            Err(UnpackError::TooLarge) => {
+                return Err(damaged(format!("is damaged: its content has more than {most} bytes")));
+            }
+            Err(UnpackError::OtherIdentity) => {
+                let what = format!("{object} is encrypted to another identity, or damaged");
+                return Err(StoreError::new(StoreErrorKind::Encrypted, what));
+            }
+            Err(UnpackError::File(error)) => return Err(here(error)),
         };
         if digest != head.digest {
             return Err(damaged(format!("is damaged: its content has the digest {digest}")));
@@ -492,41 +535,5 @@ fn about_object(error: StoreError, head: &Head) -> StoreError {
             StoreError::new(StoreErrorKind::Damaged, format!("{object} is damaged: {what}"))
         }
         _ => error,
-    }
-}
-
-/// Compresses `plain` into `to`. Returns it with the digest of `plain`.
-fn compress(plain: &mut File, to: File) -> io::Result<(File, String)> {
-    let mut encoder = zstd::stream::write::Encoder::new(to, zstd::DEFAULT_COMPRESSION_LEVEL)?;
-    encoder.include_checksum(true)?;
-    let mut digest = Sha256::new();
-    let mut part = vec![0; 1 << 16];
-    loop {
-        let read = plain.read(&mut part)?;
-        if read == 0 {
-            return Ok((encoder.finish()?, hex(&digest.finalize())));
-        }
-        digest.update(&part[..read]);
-        encoder.write_all(&part[..read])?;
-    }
-}
-
-enum DecompressError {
-    Object(io::Error),
-    File(io::Error),
-}
-
-/// Decompresses `packed` into `to`. Returns the digest of the content.
-fn decompress(packed: File, to: &mut File) -> Result<String, DecompressError> {
-    let mut decoder = zstd::stream::read::Decoder::new(packed).map_err(DecompressError::Object)?;
-    let mut digest = Sha256::new();
-    let mut part = vec![0; 1 << 16];
-    loop {
-        let read = decoder.read(&mut part).map_err(DecompressError::Object)?;
-        if read == 0 {
-            return Ok(hex(&digest.finalize()));
-        }
-        digest.update(&part[..read]);
-        to.write_all(&part[..read]).map_err(DecompressError::File)?;
     }
 }

@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::stored_vault::{self, StoredVault, StoredWork};
+use super::stored_vault::{self, IdentityCache, StoredVault, StoredWork};
 use super::{Details, NextStep, OpError, OpErrorKind};
 use crate::api::http::{ApiKey, Transport};
 use crate::api::redact::{Redactor, STRONG_SECRET_LENGTH};
 use crate::change::guards::GuardRefusal;
 use crate::change::plan::{Plan, PlanStep, StepAnswer};
 use crate::clock::Clock;
-use crate::config::{AccountConfig, Config, Home, KeySource, SecretKind, key_variables};
+use crate::config::{
+    AccountConfig, Config, FleetSettings, Home, KeySource, SecretKind, key_variables,
+};
 use crate::migrate::ManualTask;
 use crate::progress::{NoProgress, Progress};
 use crate::vault::Vault;
@@ -163,6 +165,9 @@ pub struct Env {
     config: OnceLock<Config>,
     /// Names of the accounts whose vaults were fetched from their stores for reading.
     fetched: Mutex<BTreeSet<String>>,
+    /// The settings in the configuration that was last read.
+    fleet: Mutex<Option<FleetSettings>>,
+    identity: IdentityCache,
 }
 
 impl Env {
@@ -179,6 +184,8 @@ impl Env {
             connector: None,
             config: OnceLock::new(),
             fetched: Mutex::default(),
+            fleet: Mutex::default(),
+            identity: Default::default(),
         }
     }
 
@@ -270,7 +277,17 @@ impl Env {
             self.warn(warning);
         }
         self.redact_secrets_of(config.accounts());
+        *self.fleet.lock().unwrap_or_else(PoisonError::into_inner) = Some(config.fleet.clone());
         Ok(config)
+    }
+
+    /// The settings of the fleet in the configuration that was last read.
+    ///
+    /// # Errors
+    /// If none was read yet, and the file has mistakes.
+    pub fn fleet(&self) -> Result<FleetSettings, OpError> {
+        let read = self.fleet.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        read.map_or_else(|| Ok(self.config()?.fleet.clone()), Ok)
     }
 
     /// From now on removes from every response the secrets of `accounts` that this process knows
@@ -337,14 +354,20 @@ impl Env {
     }
 
     fn fetch_again(&self, account: &AccountConfig) -> Result<(), OpError> {
-        let warning = stored_vault::fetch(self.stored_vault(account))?;
-        warning.into_iter().for_each(|warning| self.warn(warning));
-        Ok(())
+        self.stored_vault(account)?.map_or(Ok(()), |it| stored_vault::fetch(&it))
     }
 
-    fn stored_vault<'a>(&'a self, account: &'a AccountConfig) -> StoredVault<'a> {
-        let Self { clock, events, redactor, .. } = self;
-        StoredVault { account, clock, events, redactor }
+    /// What a fetch or a put of the vault of `account` needs; `None` if it is a file.
+    fn stored_vault<'a>(
+        &'a self,
+        account: &'a AccountConfig,
+    ) -> Result<Option<StoredVault<'a>>, OpError> {
+        if account.store.is_none() {
+            return Ok(None);
+        }
+        let Self { clock, events, redactor, identity, .. } = self;
+        let fleet = self.fleet()?;
+        Ok(Some(StoredVault { account, clock, events, redactor, fleet, identity }))
     }
 
     /// Opens the vault of `account` for changes, or creates it. If it lives in a store, it is put
@@ -354,9 +377,8 @@ impl Env {
     /// If the vault cannot be opened.
     pub(super) fn open_vault(&self, account: &AccountConfig) -> Result<Vault, OpError> {
         let mut vault = Vault::open_or_create(&account.vault)?;
-        if account.store.is_some() {
-            let every = self.config()?.fleet.checkpoint;
-            let checkpoints = stored_vault::checkpoints(self.stored_vault(account), every)?;
+        if let Some(stored) = self.stored_vault(account)? {
+            let checkpoints = stored_vault::checkpoints(&stored)?;
             checkpoints.into_iter().for_each(|it| vault.make_checkpoints(it));
         }
         Ok(vault)
@@ -394,7 +416,9 @@ impl Env {
         kind: StoredWork,
         done: Result<T, OpError>,
     ) -> Result<T, OpError> {
-        match (stored_vault::put(self.stored_vault(account), kind), done) {
+        let stored = self.stored_vault(account);
+        let put = stored.and_then(|it| it.map_or(Ok(()), |it| stored_vault::put(&it, kind)));
+        match (put, done) {
             (Ok(()), done) => done,
             (Err(failure), Ok(_)) => Err(failure),
             (Err(failure), Err(first)) => {

@@ -73,6 +73,8 @@ pub enum NextStep {
     UseOtherStore,
     /// Restore a vault, one of whose objects is damaged, from a copy.
     RestoreStoredVault,
+    /// Configure the identity to which the objects of a vault are encrypted.
+    NameIdentity,
     /// Give each account an address of its own.
     CheckStoreAddress,
     /// Find out why a store has an older state than before.

@@ -2,19 +2,18 @@
 //! no account has such a vault.
 
 #[cfg(feature = "fleet")]
-pub(super) use with_stores::{checkpoints, fetch, put};
+pub(super) use with_stores::{IdentityCache, checkpoints, fetch, put};
 #[cfg(not(feature = "fleet"))]
-pub(super) use without_stores::{checkpoints, fetch, put};
+pub(super) use without_stores::{IdentityCache, checkpoints, fetch, put};
 
 use std::sync::Arc;
 
 use super::Events;
 use crate::api::redact::Redactor;
 use crate::clock::Clock;
-use crate::config::AccountConfig;
+use crate::config::{AccountConfig, FleetSettings};
 
 /// What a fetch or a put needs.
-#[derive(Clone, Copy)]
 #[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "nothing is fetched or put"))]
 pub(super) struct StoredVault<'a> {
     pub account: &'a AccountConfig,
@@ -22,6 +21,8 @@ pub(super) struct StoredVault<'a> {
     pub events: &'a Arc<dyn Events>,
     /// Removes the credentials of the store from its errors.
     pub redactor: &'a Redactor,
+    pub fleet: FleetSettings,
+    pub identity: &'a IdentityCache,
 }
 
 /// The work after which a vault is put.
@@ -37,36 +38,38 @@ pub enum StoredWork {
 
 #[cfg(not(feature = "fleet"))]
 mod without_stores {
-    use std::time::Duration;
-
     use super::{StoredVault, StoredWork};
     use crate::ops::OpError;
     use crate::vault::checkpoints::Checkpoints;
 
     pub(in crate::ops) const fn checkpoints(
-        _: StoredVault<'_>,
-        _: Duration,
+        _: &StoredVault<'_>,
     ) -> Result<Option<Box<dyn Checkpoints>>, OpError> {
         Ok(None)
     }
 
-    pub(in crate::ops) const fn fetch(_: StoredVault<'_>) -> Result<Option<String>, OpError> {
-        Ok(None)
+    /// Nothing: no object is encrypted.
+    #[derive(Default)]
+    pub(in crate::ops) struct IdentityCache;
+
+    pub(in crate::ops) const fn fetch(_: &StoredVault<'_>) -> Result<(), OpError> {
+        Ok(())
     }
 
-    pub(in crate::ops) const fn put(_: StoredVault<'_>, _: StoredWork) -> Result<(), OpError> {
+    pub(in crate::ops) const fn put(_: &StoredVault<'_>, _: StoredWork) -> Result<(), OpError> {
         Ok(())
     }
 }
 
 #[cfg(feature = "fleet")]
 mod with_stores {
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex, PoisonError};
     use std::time::Duration;
 
     use super::{StoredVault, StoredWork};
     use crate::api::redact::Redactor;
-    use crate::config::{AccountConfig, VaultAddress};
+    use crate::config::{AccountConfig, KeySource, SecretKind, VaultAddress};
+    use crate::fleet::encryption::Identity;
     use crate::fleet::error::{StoreError, StoreErrorKind};
     use crate::fleet::objects::Objects;
     use crate::fleet::store_checkpoints::{CheckpointEvents, StoreCheckpoints};
@@ -84,48 +87,92 @@ mod with_stores {
     const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
     /// Makes the local copy equal to the vault in the store. Another process of this machine that
-    /// works on the account has done so. Returns a warning.
-    pub(in crate::ops) fn fetch(it: StoredVault<'_>) -> Result<Option<String>, OpError> {
-        let Some(address) = &it.account.store else { return Ok(None) };
+    /// works on the account has done so.
+    pub(in crate::ops) fn fetch(it: &StoredVault<'_>) -> Result<(), OpError> {
+        let Some(address) = &it.account.store else { return Ok(()) };
         let copy = &it.account.vault;
+        let store = open(it, address, "fetch")?;
         let command = LockCommand { purpose: LockPurpose::Fetch, ..LockCommand::from(FETCH) };
         let fetches = |it: &LockHolder| it.purpose == LockPurpose::Fetch;
         // It waits for another fetch.
         let _lock = match Lock::take(copy, &command, Duration::ZERO, &**it.clock) {
             Err(LockError::Held(holder)) if !holder.as_ref().is_some_and(fetches) => {
-                return Ok(None);
+                return Ok(());
             }
             taken => taken.map_err(lock_timeout_error)?,
         };
-        let fetched = Objects::open(address).and_then(|it| VaultStore::new(it, copy).fetch());
-        match fetched.map_err(|error| explain(&it, address, "fetch", error))? {
-            FetchReport::SetAside(aside) => Ok(Some(format!(
+        let fetched = store.fetch().map_err(|error| explain(it, address, "fetch", error))?;
+        if let FetchReport::SetAside(aside) = fetched {
+            it.events.warning(&format!(
                 "changes of {} that were not put into its store are in {}: another machine put a \
                  newer vault",
                 it.account.name,
                 aside.display()
-            ))),
-            _ => Ok(None),
+            ));
         }
+        Ok(())
     }
 
-    /// The checkpoints of the local copy, one `every` so often, while this process has it open and
-    /// locked. `None` for a vault that lives in no store.
+    /// The vault in its store.
+    fn open(
+        it: &StoredVault<'_>,
+        address: &VaultAddress,
+        verb: &str,
+    ) -> Result<VaultStore, OpError> {
+        let identity = identity(it)?;
+        let objects = Objects::open(address).map_err(|error| explain(it, address, verb, error))?;
+        Ok(VaultStore::new(objects, &it.account.vault).with_identity(identity))
+    }
+
+    /// The identity that was last read, and its source.
+    #[derive(Default)]
+    pub(in crate::ops) struct IdentityCache(Mutex<Option<(KeySource, Arc<Identity>)>>);
+
+    /// The identity of the objects, read once by a process.
+    fn identity(it: &StoredVault<'_>) -> Result<Option<Arc<Identity>>, OpError> {
+        let Some(source) = &it.fleet.identity else { return Ok(None) };
+        // Other threads wait: a command may ask a person.
+        let mut read = it.identity.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, identity)) = read.as_ref().filter(|(of, _)| of == source) {
+            return Ok(Some(Arc::clone(identity)));
+        }
+        if let Some(warning) = source.warning() {
+            it.events.warning(&warning);
+        }
+        let keys = source.read_identities(&**it.clock).map_err(|error| {
+            let failure = OpError::from(error);
+            let message = it.redactor.text(&failure.message).into_owned();
+            OpError { message, ..failure }
+        })?;
+        keys.iter().for_each(|key| it.redactor.add(key.reveal()));
+        let identity = Identity::parse(keys.iter().map(|key| key.reveal())).map_err(|error| {
+            let what = format!("cannot use the {}: {error}", SecretKind::Identity.name());
+            OpError::new(OpErrorKind::Config, what)
+        })?;
+        let identity = Arc::new(identity);
+        *read = Some((source.clone(), Arc::clone(&identity)));
+        Ok(Some(identity))
+    }
+
+    /// The checkpoints of the local copy, while this process has it open and locked. `None` for a
+    /// vault that lives in no store.
     pub(in crate::ops) fn checkpoints(
-        it: StoredVault<'_>,
-        every: Duration,
+        it: &StoredVault<'_>,
     ) -> Result<Option<Box<dyn Checkpoints>>, OpError> {
         let Some(address) = &it.account.store else { return Ok(None) };
-        let objects =
-            Objects::open(address).map_err(|error| explain(&it, address, "put", error))?;
-        let store = VaultStore::new(objects, &it.account.vault);
+        let store = open(it, address, "put")?;
         let reports = CheckpointReports {
             account: it.account.clone(),
             events: Arc::clone(it.events),
             redactor: it.redactor.clone(),
         };
         let clock = Arc::clone(it.clock);
-        Ok(Some(Box::new(StoreCheckpoints::new(store, clock, every, Box::new(reports)))))
+        Ok(Some(Box::new(StoreCheckpoints::new(
+            store,
+            clock,
+            it.fleet.checkpoint,
+            Box::new(reports),
+        ))))
     }
 
     /// Reports failed checkpoints of an account.
@@ -153,20 +200,20 @@ mod with_stores {
     }
 
     /// Puts the local copy into the store, if it was changed.
-    pub(in crate::ops) fn put(it: StoredVault<'_>, work: StoredWork) -> Result<(), OpError> {
+    pub(in crate::ops) fn put(it: &StoredVault<'_>, work: StoredWork) -> Result<(), OpError> {
         let Some(address) = &it.account.store else { return Ok(()) };
         let copy = &it.account.vault;
         let over = match work {
             StoredWork::Replacement => PutOver::Any,
             StoredWork::Vault | StoredWork::Account => PutOver::Fetched,
         };
+        let store = open(it, address, "put")?;
         let command = format!("linkvault (putting the vault of {})", it.account.name);
         let _lock = Lock::take(copy, command.as_str(), LOCK_TIMEOUT, &**it.clock)
             .map_err(lock_timeout_error)?;
-        let put = Objects::open(address).and_then(|it| VaultStore::new(it, copy).put(over));
-        put.map(drop).map_err(|error| {
+        store.put(over).map(drop).map_err(|error| {
             let lost = error.kind == StoreErrorKind::Lost;
-            let failure = explain(&it, address, "put", error);
+            let failure = explain(it, address, "put", error);
             match work {
                 // What was sent to the service is not undone.
                 StoredWork::Account if lost => OpError { kind: OpErrorKind::Failed, ..failure },
@@ -192,6 +239,7 @@ mod with_stores {
             StoreErrorKind::Local => (OpErrorKind::Vault, NextStep::CheckDisk),
             StoreErrorKind::NoConditions => (OpErrorKind::Failed, NextStep::UseOtherStore),
             StoreErrorKind::Damaged => (OpErrorKind::Vault, NextStep::RestoreStoredVault),
+            StoreErrorKind::Encrypted => (OpErrorKind::Vault, NextStep::NameIdentity),
             StoreErrorKind::Newer => (OpErrorKind::Vault, NextStep::UseNewerProgram),
             StoreErrorKind::OtherAccount => (OpErrorKind::Vault, NextStep::CheckStoreAddress),
             StoreErrorKind::Older => (OpErrorKind::Vault, NextStep::CheckStoreState),

@@ -57,6 +57,7 @@ impl Shared {
             head["sequence"] = json!(head["sequence"].as_u64().unwrap() + 1);
             head["digest"] = json!(digest);
             head["size"] = json!(packed.len());
+            head["plain_size"] = json!(content.len());
         });
         fs::write(self.object(), packed).unwrap();
     }
@@ -237,7 +238,7 @@ fn each_damaged_object_is_one_error_and_the_local_copy_stays() {
     fs::remove_file(&object).unwrap();
     refused("does not exist, although HEAD names it");
     shared.write_head(|head| head["format"] = json!(9));
-    refused("HEAD has format 9; this program knows formats up to 1");
+    refused("HEAD has format 9; this program knows formats up to 2");
     shared.write_head(|head| head["account"]["id"] = json!(99));
     refused("not to account 99");
     fs::write(shared.objects().join("HEAD"), "<html>").unwrap();
@@ -318,7 +319,7 @@ fn a_damaged_head_is_replaced_by_a_restored_copy() {
     }
     // A newer program can read this one.
     shared.write_head(|head| head["format"] = json!(9));
-    one.run(&restore).exits_with(1).stderr_has("this program knows formats up to 1");
+    one.run(&restore).exits_with(1).stderr_has("this program knows formats up to 2");
     assert_eq!(shared.head()["format"], 9);
 }
 

@@ -74,6 +74,37 @@ pub fn answering(answer: impl Fn(&str) -> String + Send + 'static) -> String {
     url
 }
 
+/// Sends a request with a signature that moto does not check.
+pub fn http(method: &str, url: &str) -> (u16, String) {
+    let agent = ureq::Agent::new_with_config(
+        ureq::Agent::config_builder().http_status_as_error(false).build(),
+    );
+    let auth = (
+        "Authorization",
+        "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0",
+    );
+    let answer = match method {
+        "PUT" => agent.put(url).header(auth.0, auth.1).send_empty(),
+        _ => agent.get(url).header(auth.0, auth.1).call(),
+    };
+    let mut answer = answer.unwrap();
+    (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap())
+}
+
+/// Creates a bucket on a server.
+pub fn create_bucket(server: &str, name: &str) {
+    assert_eq!(http("PUT", &format!("{server}/{name}")).0, 200);
+}
+
+/// The answer of a server that refuses a request.
+pub fn refusal(status: &str, code: &str, message: &str) -> String {
+    let body = format!("<Error><Code>{code}</Code><Message>{message}</Message></Error>");
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: application/xml\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
 impl Drop for S3Server {
     fn drop(&mut self) {
         let _ = self.process.kill();

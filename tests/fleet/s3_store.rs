@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::folder_store::stopped_backup;
-use super::s3_servers::{S3Server, answering};
+use super::s3_servers::{S3Server, answering, create_bucket, http, refusal};
 use crate::support::{LiveService, TestEnvironment};
 
 const SECRET: &str = "s3cr3t-0f-the-st0re";
@@ -18,22 +18,6 @@ fn machine(service: &LiveService, endpoint: &str, bucket: &str) -> TestEnvironme
         .variable("AWS_ENDPOINT_URL", endpoint)
 }
 
-fn http(method: &str, url: &str) -> (u16, String) {
-    let agent = ureq::Agent::new_with_config(
-        ureq::Agent::config_builder().http_status_as_error(false).build(),
-    );
-    let auth = (
-        "Authorization",
-        "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0",
-    );
-    let answer = match method {
-        "PUT" => agent.put(url).header(auth.0, auth.1).send_empty(),
-        _ => agent.get(url).header(auth.0, auth.1).call(),
-    };
-    let mut answer = answer.unwrap();
-    (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap())
-}
-
 fn snapshots(machine: &TestEnvironment) -> usize {
     let document = machine.run(&["snapshots", "main", "--json"]).succeeds().json();
     document["snapshots"].as_array().unwrap().len()
@@ -46,7 +30,7 @@ fn machines_share_a_vault_on_an_s3_server() {
     let [one, other] = [(); 2].map(|()| machine(&service, &server.url, "vaults"));
     let missing = one.run(&["backup", "-q"]).exits_with(1);
     missing.stderr_has("cannot fetch the vault of main at s3://vaults/prefix/main: HEAD: ");
-    assert_eq!(http("PUT", &format!("{}/vaults", server.url)).0, 200);
+    create_bucket(&server.url, "vaults");
     one.run(&["backup", "-q"]).succeeds().stderr_is("");
     other.run(&["backup", "-q"]).succeeds();
     one.run(&["backup", "-q"]).succeeds();
@@ -95,19 +79,14 @@ fn walk(folder: &std::path::Path) -> Vec<String> {
     files
 }
 
-/// The answer of a server that refuses a request.
-fn refusal(status: &str, code: &str, message: &str) -> String {
-    let body = format!("<Error><Code>{code}</Code><Message>{message} {SECRET}</Message></Error>");
-    format!(
-        "HTTP/1.1 {status}\r\nContent-Type: application/xml\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    )
-}
-
 #[test]
 fn each_failure_of_a_store_is_one_error_without_its_secrets() {
     let service = LiveService::start("", "");
-    let wrong = refusal("403 Forbidden", "SignatureDoesNotMatch", "The signature is wrong");
+    let wrong = refusal(
+        "403 Forbidden",
+        "SignatureDoesNotMatch",
+        &format!("The signature is wrong {SECRET}"),
+    );
     let wrong = answering(move |_| wrong.clone());
     let gone = "http://127.0.0.1:1".to_owned();
     let plain = wrong.replace("http://", "https://");
@@ -133,7 +112,7 @@ fn a_store_that_may_only_be_read_is_one_error_and_the_local_copy_stays() {
     let service = LiveService::start("", "");
     let server = answering(|method| match method {
         "GET" => refusal("404 Not Found", "NoSuchKey", "The key does not exist"),
-        _ => refusal("403 Forbidden", "AccessDenied", "Access Denied"),
+        _ => refusal("403 Forbidden", "AccessDenied", &format!("Access Denied {SECRET}")),
     });
     let machine = machine(&service, &server, "vaults");
     let failed = machine.run(&["backup", "-q"]).exits_with(1);
