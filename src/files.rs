@@ -4,11 +4,12 @@
 //! symbolic link, a FIFO or a device. So the program opens its own files without following links,
 //! and accepts only regular files.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 /// Creates a folder and its missing parents with mode 0700. Existing folders keep their mode.
 pub fn private_folder(folder: &Path) -> io::Result<()> {
@@ -115,7 +116,7 @@ fn is_inherited_pipe(path: &Path) -> bool {
     }
     // Only the kernel can create a link with this name there.
     let Ok(target) = target(path) else { return false };
-    let name = target.file_name().map(std::ffi::OsStr::as_encoded_bytes);
+    let name = target.file_name().map(OsStr::as_encoded_bytes);
     name.is_some_and(|name| name.starts_with(b"pipe:["))
         && (target.starts_with("/proc") || target.starts_with("/dev/fd"))
 }
@@ -175,6 +176,49 @@ pub fn temporary_beside(
         file.sync_all()?;
     }
     Ok(new)
+}
+
+/// An empty file beside `file`, to be filled and renamed to it. SQLite accepts an existing empty
+/// file, whose mode stays 0600.
+pub fn unfinished_file(file: &Path) -> io::Result<NamedTempFile> {
+    let folder = folder_of(file);
+    let mut start = OsString::from(".");
+    start.push(file.file_name().unwrap_or_default());
+    start.push(".part-");
+    remove_unfinished(folder, &start);
+    loop {
+        let new = tempfile::Builder::new().prefix(&start).tempfile_in(folder)?;
+        // SQLite's locks are independent of this one on Unix only.
+        #[cfg(unix)]
+        new.as_file().lock()?;
+        // Before it was locked, another process may have removed it as unfinished.
+        if new.path().exists() {
+            return Ok(new);
+        }
+    }
+}
+
+/// Closes an unfinished file before it gets its name: afterwards closing it would release SQLite's
+/// locks. A child process inherits the file's lock until it executes its program, so the lock is
+/// released first.
+pub fn close_unfinished(unfinished: NamedTempFile) -> TempPath {
+    let _ = unfinished.as_file().unlock();
+    unfinished.into_temp_path()
+}
+
+/// Removes unfinished files of killed processes; a running process holds a lock on its file.
+fn remove_unfinished(folder: &Path, start: &OsStr) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        if !entry.file_name().as_encoded_bytes().starts_with(start.as_encoded_bytes()) {
+            continue;
+        }
+        let Ok(file) = open_private(&entry.path()) else { continue };
+        // The lock is held until the file is removed.
+        if file.try_lock().is_ok() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Removes all permissions of other users from a file, if it exists. Returns the old mode if it
@@ -424,5 +468,17 @@ mod tests {
         assert_eq!(target(&at("first")).unwrap(), at("inner/none"));
         assert_eq!(target(&at("plain")).unwrap(), at("plain"));
         assert!(target(&at("round")).is_err());
+    }
+
+    /// A child process has the same open file until it executes its program.
+    #[cfg(unix)]
+    #[test]
+    fn a_closed_unfinished_file_is_not_locked_by_a_child_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let new = unfinished_file(&folder.path().join("main.db")).unwrap();
+        let inherited = new.as_file().try_clone().unwrap();
+        let closed = close_unfinished(new);
+        open_private(&closed).unwrap().try_lock().unwrap();
+        drop(inherited);
     }
 }

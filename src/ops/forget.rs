@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::account_options::retention_decisions;
 use super::account_session::lock_command;
+use super::vault_copy::renew_copy;
 use super::{Env, NextStep, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::clock::Clock;
 use crate::config::{AccountConfig, RetentionRules};
@@ -95,18 +96,13 @@ impl RetentionPlan<'_> {
     /// If the copy cannot be written.
     pub fn forget(self, env: &Env) -> Result<(), OpError> {
         let account = self.account;
-        env.put_after(account, StoredWork::Vault, self.forget_locked(&*env.clock))
+        env.put_after(account, StoredWork::Vault, self.forget_locked(env))
     }
 
-    fn forget_locked(mut self, clock: &dyn Clock) -> Result<(), OpError> {
-        self.forget_in_vault(clock)?;
-        if let Some(folder) = &self.account.settings.copy {
-            let copy = folder.join(format!("{}.db", self.account.name));
-            // The daemon's copy of the vault must not keep the forgotten snapshots.
-            if copy.exists() {
-                self.vault.copy_to(&copy)?;
-            }
-        }
+    fn forget_locked(mut self, env: &Env) -> Result<(), OpError> {
+        self.forget_in_vault(&*env.clock)?;
+        // The daemon's copy of the vault must not keep the forgotten snapshots.
+        renew_copy(env, self.account, &self.vault)?;
         Ok(self.vault.close()?)
     }
 

@@ -46,6 +46,7 @@ pub mod state_ref;
 pub mod status;
 mod stored_vault;
 pub mod undo;
+mod vault_copy;
 pub mod vault_summary;
 pub mod write_session;
 

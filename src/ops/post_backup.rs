@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::export;
 use super::forget::plan_locked;
 use super::state_ref;
+use super::vault_copy::write_copy;
 use super::{Env, OpError, StoredWork};
 use crate::change::csv_files::write::CsvDialect;
 use crate::config::{AccountConfig, ExportSettings};
@@ -34,9 +35,8 @@ pub fn post_backup(env: &Env, account: &AccountConfig) -> Vec<String> {
     if let Some(to) = &settings.export {
         note("the newest snapshot was not exported", export(account, to));
     }
-    if let Some(folder) = &settings.copy {
-        let file = folder.join(format!("{}.db", account.name));
-        let copy = state_ref::open(account).and_then(|vault| Ok(vault.copy_to(&file)?));
+    if settings.copy.is_some() {
+        let copy = state_ref::open(account).and_then(|vault| write_copy(env, account, &vault));
         note("the vault was not copied", copy);
     }
     failures

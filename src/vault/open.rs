@@ -1,7 +1,7 @@
 //! Opens vaults: checks format, account, tables and permissions, and creates new ones.
 
 use std::cell::RefCell;
-use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior,
 };
-use tempfile::{NamedTempFile, TempPath};
+use tempfile::NamedTempFile;
 
 use super::connection::{READ_WRITE, connect};
 use super::header::{ConnectionGuard, missing_error, register_connection};
@@ -21,7 +21,9 @@ use super::schema::{
     is_expected, migrate,
 };
 use super::{IdentityPart, TemplateCache, Vault, VaultError};
-use crate::files::{beside, folder_of, open_private, private_file, private_folder_of, target};
+use crate::files::{
+    beside, close_unfinished, private_file, private_folder_of, target, unfinished_file,
+};
 use crate::model::Resource;
 use crate::vault::checksums::{self, ChecksumScope};
 use crate::vault::wal_mark;
@@ -197,6 +199,25 @@ impl Vault {
     /// Writes a copy of the present content to `file`, atomically, with mode 0600. Replaces an
     /// existing file. The copy is one compact file without a log, so that other tools can move it.
     pub fn copy_to(&self, file: &Path) -> Result<(), VaultError> {
+        let new = self.unfinished_copy(file)?;
+        let io = |error| VaultError::io(file, error);
+        new.as_file().sync_all().map_err(io)?;
+        close_unfinished(new).persist(file).map_err(|error| io(error.error))?;
+        Ok(())
+    }
+
+    /// Like [`Self::copy_to`], but into a file without a name in the folder of `vault`, which is the
+    /// vault's own one.
+    pub fn copy_unnamed(&self, vault: &Path) -> Result<File, VaultError> {
+        let new = self.unfinished_copy(&beside(vault, ".copy"))?;
+        let io = |error| VaultError::io(vault, error);
+        let (file, path) = new.into_parts();
+        path.close().map_err(io)?;
+        Ok(file)
+    }
+
+    /// A copy of the present content in an unfinished file beside `file`.
+    fn unfinished_copy(&self, file: &Path) -> Result<NamedTempFile, VaultError> {
         let io = |error| VaultError::io(file, error);
         private_folder_of(file).map_err(io)?;
         let new = unfinished_file(file).map_err(io)?;
@@ -214,9 +235,7 @@ impl Vault {
         copy.pragma_update(None, "journal_mode", "MEMORY").map_err(fail)?;
         wal_mark::advance(&copy).map_err(fail)?;
         drop(copy);
-        new.as_file().sync_all().map_err(io)?;
-        close(new).persist(file).map_err(|error| io(error.error))?;
-        Ok(())
+        Ok(new)
     }
 
     fn from_connection(
@@ -444,7 +463,7 @@ fn create(path: &Path) -> Result<(), VaultError> {
     wal_mark::stamp(&mut empty);
     new.write_all(&empty).map_err(refused)?;
     new.as_file().sync_all().map_err(refused)?;
-    if close(new).persist_noclobber(path).is_ok() || path.exists() {
+    if close_unfinished(new).persist_noclobber(path).is_ok() || path.exists() {
         // Our file, or that of a process that was faster.
         return Ok(());
     }
@@ -482,49 +501,6 @@ fn enable_wal(db: &Connection) -> rusqlite::Result<()> {
     switch()
 }
 
-/// An empty file beside `file`, to be filled and renamed to it. SQLite accepts an existing empty
-/// file, whose mode stays 0600.
-fn unfinished_file(file: &Path) -> io::Result<NamedTempFile> {
-    let folder = folder_of(file);
-    let mut start = OsString::from(".");
-    start.push(file.file_name().unwrap_or_default());
-    start.push(".part-");
-    remove_unfinished(folder, &start);
-    loop {
-        let new = tempfile::Builder::new().prefix(&start).tempfile_in(folder)?;
-        // SQLite's locks are independent of this one on Unix only.
-        #[cfg(unix)]
-        new.as_file().lock()?;
-        // Before it was locked, another process may have removed it as unfinished.
-        if new.path().exists() {
-            return Ok(new);
-        }
-    }
-}
-
-/// Closes an unfinished file before it gets its name: afterwards closing it would release SQLite's
-/// locks. A child process inherits the file's lock until it executes its program, so the lock is
-/// released first.
-fn close(unfinished: NamedTempFile) -> TempPath {
-    let _ = unfinished.as_file().unlock();
-    unfinished.into_temp_path()
-}
-
-/// Removes unfinished files of killed processes; a running process holds a lock on its file.
-fn remove_unfinished(folder: &Path, start: &OsStr) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        if !entry.file_name().as_encoded_bytes().starts_with(start.as_encoded_bytes()) {
-            continue;
-        }
-        let Ok(file) = open_private(&entry.path()) else { continue };
-        // The lock is held until the file is removed.
-        if file.try_lock().is_ok() {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -545,17 +521,5 @@ mod tests {
         std::fs::copy(beside(&path, "-wal"), beside(&left, "-wal")).unwrap();
         assert!(wal_mark::is_own_log(&left).unwrap());
         drop((late, whole));
-    }
-
-    /// A child process has the same open file until it executes its program.
-    #[cfg(unix)]
-    #[test]
-    fn a_closed_unfinished_file_is_not_locked_by_a_child_process() {
-        let folder = tempfile::tempdir().unwrap();
-        let new = unfinished_file(&folder.path().join("main.db")).unwrap();
-        let inherited = new.as_file().try_clone().unwrap();
-        let closed = close(new);
-        open_private(&closed).unwrap().try_lock().unwrap();
-        drop(inherited);
     }
 }

@@ -3,10 +3,11 @@
 //! - `two_machines` simulates machines that share a vault, in a `faulty_store`.
 //! - `stored_machine` is a machine whose vault is put while it works: `crawl_checkpoints`.
 //! - `folder_store` runs the program with a vault in a folder, `lost_machines` on machines that are killed.
-//! - `encrypted_store` runs it with a vault whose objects are encrypted.
+//! - `encrypted_store` runs it with a vault whose objects are encrypted, `encrypted_copy` with encrypted copies of a vault.
 //! - `s3_servers` starts S3 servers for `s3_store`, which runs the program with vaults there.
 
 mod crawl_checkpoints;
+mod encrypted_copy;
 mod encrypted_store;
 mod faulty_store;
 mod folder_store;

@@ -19,7 +19,8 @@ fn account(environment: &TestEnvironment) -> AccountConfig {
 
 fn done(environment: &TestEnvironment) -> Vec<String> {
     let clock = Arc::new(SimulatedClock::new(Timestamp(1_800_000_000_000)));
-    post_backup(&Env::new(clock, Arc::new(NoEvents)), &account(environment))
+    let env = Env::new(clock, Arc::new(NoEvents)).with_home(Home::at(&environment.path("")));
+    post_backup(&env, &account(environment))
 }
 
 #[test]
