@@ -106,7 +106,7 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("roaring", &["src/crawl/", "src/vault/"]),
     ("rusqlite", &["src/vault/"]),
     ("rust_xlsxwriter", &["src/change/workbook/write.rs"]),
-    ("rustix", &["src/process.rs", "src/cli/terminal.rs"]),
+    ("rustix", &["src/process.rs", "src/cli/terminal.rs", "src/fleet/free_space.rs"]),
     ("rustls", &["src/api/ureq/", "src/fleet/bucket.rs"]),
     ("sha2", &["src/health/alert_message.rs", "src/fleet/"]),
     ("sd_notify", &["src/cli/commands/daemon.rs"]),

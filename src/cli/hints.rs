@@ -168,6 +168,10 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
             "name a PEM file with `ca_file` in the configuration or with SSL_CERT_FILE"
         }
         NextStep::MoveFileAway => "move the file away, or name another vault in the configuration",
+        NextStep::MoveCopyAway => {
+            "move it and the vault beside it away; the next command fetches the vault again. \
+             Changes that were not put into the store are in the moved vault"
+        }
         NextStep::CheckStore => {
             "check the address, and the variables of the store, such as AWS_ENDPOINT_URL, \
              AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"

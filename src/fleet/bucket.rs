@@ -128,10 +128,7 @@ impl Bucket {
         });
         match read {
             Ok(Some(read)) => Ok(Some(read)),
-            Ok(None) => {
-                let what = format!("{name} is larger than {most} bytes");
-                Err(StoreError::new(StoreErrorKind::Damaged, what))
-            }
+            Ok(None) => Err(StoreError::too_large(name, most)),
             Err(error) if is_missing_object(&error) => Ok(None),
             Err(error) => Err(failed(name, &error)),
         }
@@ -140,17 +137,24 @@ impl Bucket {
     /// As [`super::objects::Objects::download`].
     ///
     /// # Errors
-    /// If the store cannot be read, or `to` cannot be written.
-    pub fn download(&self, name: &str, to: &mut File) -> Result<bool, StoreError> {
+    /// If the store cannot be read, the object is larger, or `to` cannot be written.
+    pub fn download(&self, name: &str, to: &mut File, most: u64) -> Result<bool, StoreError> {
         self.runtime.block_on(async {
             let found = match self.store.get(&self.path(name)).await {
                 Ok(found) => found,
                 Err(error) if is_missing_object(&error) => return Ok(false),
                 Err(error) => return Err(failed(name, &error)),
             };
+            if found.meta.size > most {
+                return Err(StoreError::too_large(name, most));
+            }
             let mut parts = found.into_stream();
+            let mut left = most;
             while let Some(part) = parts.next().await {
                 let part = part.map_err(|error| failed(name, &error))?;
+                left = left
+                    .checked_sub(part.len() as u64)
+                    .ok_or_else(|| StoreError::too_large(name, most))?;
                 to.write_all(&part).map_err(|error| local(&error))?;
             }
             Ok(true)

@@ -31,6 +31,10 @@ pub enum StoreErrorKind {
     Lost,
     /// A local file cannot be read or written.
     Local,
+    /// The file that says from which object the local copy was made is damaged.
+    LocalRecord,
+    /// The disk has not enough space for the vault.
+    NoSpace,
 }
 
 /// Why a vault cannot be fetched from its store or put into it.
@@ -45,6 +49,11 @@ pub struct StoreError {
 }
 
 impl StoreError {
+    /// The error of an object that is larger than it may be.
+    pub fn too_large(name: &str, most: u64) -> Self {
+        Self::new(StoreErrorKind::Damaged, format!("{name} has more than {most} bytes"))
+    }
+
     /// An error of the store.
     pub fn new(kind: StoreErrorKind, what: impl Into<String>) -> Self {
         Self { kind, what: what.into(), vault: None }

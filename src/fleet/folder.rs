@@ -37,8 +37,7 @@ impl Folder {
             .read_to_end(&mut bytes)
             .map_err(|it| failed(name, &it))?;
         if bytes.len() as u64 > most {
-            let what = format!("{name} is larger than {most} bytes");
-            return Err(StoreError::new(StoreErrorKind::Damaged, what));
+            return Err(StoreError::too_large(name, most));
         }
         let tag = tag(&bytes);
         Ok(Some((bytes, tag)))
@@ -47,11 +46,15 @@ impl Folder {
     /// As [`super::objects::Objects::download`].
     ///
     /// # Errors
-    /// If the folder cannot be read, or `to` cannot be written.
-    pub fn download(&self, name: &str, to: &mut File) -> Result<bool, StoreError> {
+    /// If the folder cannot be read, the object is larger, or `to` cannot be written.
+    pub fn download(&self, name: &str, to: &mut File, most: u64) -> Result<bool, StoreError> {
         let Some(mut file) = self.open(name)? else { return Ok(false) };
-        io::copy(&mut file, to).map_err(|error| failed(name, &error))?;
-        Ok(true)
+        let copied = io::copy(&mut file.by_ref().take(most), to);
+        copied.map_err(|error| failed(name, &error))?;
+        match file.read(&mut [0]).map_err(|error| failed(name, &error))? {
+            0 => Ok(true),
+            _ => Err(StoreError::too_large(name, most)),
+        }
     }
 
     /// As [`super::objects::Objects::upload`].
@@ -183,6 +186,26 @@ mod tests {
             Ok(ConditionalPut::Written(_))
         ));
         assert_eq!(objects.put_if("HEAD", b"3", Some(&first)).unwrap(), ConditionalPut::Refused);
+    }
+
+    #[test]
+    fn a_download_stops_at_its_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = Folder::new(folder.path().join("main"));
+        let mut from = tempfile::tempfile().unwrap();
+        from.set_len(1 << 20).unwrap();
+        objects.upload("object", &mut from).unwrap();
+        for most in [0, 1, (1 << 20) - 1, 1 << 20, 1 << 21] {
+            let mut to = tempfile::tempfile().unwrap();
+            let done = objects.download("object", &mut to, most);
+            let size = to.metadata().unwrap().len();
+            if most < 1 << 20 {
+                assert_eq!(done.unwrap_err().kind, StoreErrorKind::Damaged);
+                assert!(size <= most + 1, "{size}");
+            } else {
+                assert_eq!((done.unwrap(), size), (true, 1 << 20));
+            }
+        }
     }
 
     #[test]

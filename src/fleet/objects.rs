@@ -40,14 +40,15 @@ impl Objects {
         }
     }
 
-    /// Appends the content of an object to `to`; `false` if the object does not exist.
+    /// Appends the content of an object to `to`, at most `most` bytes; `false` if the object does
+    /// not exist.
     ///
     /// # Errors
-    /// If the store cannot be read, or `to` cannot be written.
-    pub fn download(&self, name: &str, to: &mut File) -> Result<bool, StoreError> {
+    /// If the store cannot be read, the object is larger, or `to` cannot be written.
+    pub fn download(&self, name: &str, to: &mut File, most: u64) -> Result<bool, StoreError> {
         match self {
-            Self::Folder(folder) => folder.download(name, to),
-            Self::Bucket(bucket) => bucket.download(name, to),
+            Self::Folder(folder) => folder.download(name, to, most),
+            Self::Bucket(bucket) => bucket.download(name, to, most),
         }
     }
 

@@ -2,7 +2,7 @@
 //! the copy.
 
 use std::fs::File;
-use std::io::{self, Seek as _};
+use std::io::Seek as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use tempfile::tempfile_in;
 use super::decision::{FetchDecision, LocalCopy, PutOutcome, fetch_decision, put_outcome, settled};
 use super::encryption::Identity;
 use super::error::{StoreError, StoreErrorKind};
+use super::fetch_file::FetchFile;
+use super::free_space::free_space;
 use super::head::{FetchRecord, FetchedObject, HEAD, Head, HeadAccount};
 use super::object_tag::{ConditionalPut, ObjectTag};
 use super::objects::Objects;
 use super::packing::{self, UnpackError};
 use super::probe::probe;
-use crate::files::{
-    Durability, beside, folder_of, private_file, private_folder_of, read_private, replace, target,
-};
+use crate::files::{beside, folder_of, private_file, target};
 use crate::vault::restore::{RestoreCandidate, work_folder};
 use crate::vault::{Vault, VaultError};
 
@@ -27,6 +27,7 @@ use crate::vault::{Vault, VaultError};
 pub struct VaultStore {
     objects: Objects,
     copy: PathBuf,
+    file: FetchFile,
     /// Encrypts and decrypts objects.
     identity: Option<Arc<Identity>>,
 }
@@ -72,7 +73,15 @@ impl VaultStore {
     /// The vault whose objects are `objects`, with its local copy at `copy`.
     #[must_use]
     pub fn new(objects: Objects, copy: &Path) -> Self {
-        Self { objects, copy: copy.to_owned(), identity: None }
+        let file = FetchFile::of(copy);
+        Self { objects, copy: copy.to_owned(), file, identity: None }
+    }
+
+    /// Remembers `address` as that of the store, and refuses a local copy that was made from the
+    /// vault at another one.
+    #[must_use]
+    pub fn at(self, address: String) -> Self {
+        Self { file: self.file.at(address), ..self }
     }
 
     /// Encrypts objects with `identity`, and decrypts those that are encrypted.
@@ -126,7 +135,7 @@ impl VaultStore {
                 Ok(FetchReport::Downloaded)
             }
             FetchDecision::SetAsideAndDownload => {
-                let aside = beside(&self.copy, ".lost");
+                let aside = unused_name(&self.copy);
                 Vault::open_read_only(&self.copy)?.copy_to(&aside)?;
                 self.download(head, tag, record)?;
                 Ok(FetchReport::SetAside(aside))
@@ -182,7 +191,11 @@ impl VaultStore {
     fn attempt(&self, over: PutOver) -> Result<Result<PutReport, LostPut>, StoreError> {
         let mut tries = 1;
         loop {
-            let mut known = self.record()?;
+            let mut known = match over {
+                PutOver::Fetched => self.record()?,
+                // A restored copy replaces whatever was there.
+                PutOver::Any => self.record().unwrap_or_default(),
+            };
             if known.pending.is_some() && over == PutOver::Fetched {
                 // An earlier put may have been done since it failed, as its answer was lost.
                 known = self.settle(known)?;
@@ -433,7 +446,8 @@ impl VaultStore {
             |what: String| StoreError::new(StoreErrorKind::Damaged, format!("{object} {what}"));
         let here = |error| StoreError::from(VaultError::io(&self.copy, error));
         let mut packed = tempfile_in(folder_of(to)).map_err(here)?;
-        if !self.objects.download(&object, &mut packed)? {
+        self.require_space(head, folder_of(to))?;
+        if !self.objects.download(&object, &mut packed, head.size)? {
             return Err(damaged(format!("does not exist, although {HEAD} names it")));
         }
         let size = packed.stream_position().map_err(here)?;
@@ -464,22 +478,27 @@ impl VaultStore {
         Ok(())
     }
 
-    fn record_file(&self) -> PathBuf {
-        beside(&self.copy, ".fetched")
+    /// Refuses a vault for which the disk has no space, before it is full.
+    fn require_space(&self, head: &Head, folder: &Path) -> Result<(), StoreError> {
+        let needed = head.size.saturating_add(head.plain_size.unwrap_or(0));
+        match free_space(folder) {
+            Some(free) if free < needed => Err(StoreError::new(
+                StoreErrorKind::NoSpace,
+                format!("it needs {needed} bytes on the disk, which has {free} free"),
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn record(&self) -> Result<FetchRecord, StoreError> {
-        let file = self.record_file();
-        let bytes = match read_private(&file, MAX_DOCUMENT) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(FetchRecord::default());
+        match self.file.read()? {
+            Ok(record) => Ok(record),
+            Err(_) if self.local()? == LocalCopy::Missing => Ok(FetchRecord::default()),
+            Err(store) => {
+                let what = format!("{} was made from the vault at {store}", self.copy.display());
+                Err(StoreError::new(StoreErrorKind::LocalCopy, what))
             }
-            Err(error) => return Err(VaultError::io(&file, error).into()),
-        };
-        serde_json::from_slice(&bytes).map_err(|error| {
-            VaultError::io(&file, io::Error::new(io::ErrorKind::InvalidData, error)).into()
-        })
+        }
     }
 
     fn remember(&self, known: &FetchRecord, record: &FetchRecord) -> Result<(), StoreError> {
@@ -487,12 +506,15 @@ impl VaultStore {
     }
 
     fn write_record(&self, record: &FetchRecord) -> Result<(), StoreError> {
-        let file = self.record_file();
-        let fail = |error| VaultError::io(&file, error);
-        private_folder_of(&file).map_err(fail)?;
-        let text = serde_json::to_vec(record).map_err(|error| fail(error.into()))?;
-        Ok(replace(&file, &text, Durability::Synced).map_err(fail)?)
+        self.file.write(record)
     }
+}
+
+/// A name for changes that were lost, which no file has yet: `NAME.db.lost`, `NAME.db.lost.2`, ….
+fn unused_name(copy: &Path) -> PathBuf {
+    let names = std::iter::once(".lost".to_owned()).chain((2..).map(|it| format!(".lost.{it}")));
+    let mut paths = names.map(|name| beside(copy, &name));
+    paths.find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| beside(copy, ".lost"))
 }
 
 /// Another machine put a newer vault.

@@ -121,7 +121,8 @@ mod with_stores {
     ) -> Result<VaultStore, OpError> {
         let identity = identity(it)?;
         let objects = Objects::open(address).map_err(|error| explain(it, address, verb, error))?;
-        Ok(VaultStore::new(objects, &it.account.vault).with_identity(identity))
+        let store = VaultStore::new(objects, &it.account.vault).at(address.to_string());
+        Ok(store.with_identity(identity))
     }
 
     /// The identity that was last read, and its source.
@@ -237,6 +238,8 @@ mod with_stores {
                 (OpErrorKind::Failed, NextStep::CheckStore)
             }
             StoreErrorKind::Local => (OpErrorKind::Vault, NextStep::CheckDisk),
+            StoreErrorKind::LocalRecord => (OpErrorKind::Vault, NextStep::MoveCopyAway),
+            StoreErrorKind::NoSpace => (OpErrorKind::Vault, NextStep::FreeSpace),
             StoreErrorKind::NoConditions => (OpErrorKind::Failed, NextStep::UseOtherStore),
             StoreErrorKind::Damaged => (OpErrorKind::Vault, NextStep::RestoreStoredVault),
             StoreErrorKind::Encrypted => (OpErrorKind::Vault, NextStep::NameIdentity),

@@ -17,7 +17,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::with(LiveService::start("", ""))
     }
 
@@ -29,7 +29,7 @@ impl Shared {
         self.folder.path().join("main")
     }
 
-    fn machine(&self) -> TestEnvironment {
+    pub fn machine(&self) -> TestEnvironment {
         self.machine_with("")
     }
 
@@ -43,14 +43,14 @@ impl Shared {
     }
 
     /// The file of the current object.
-    fn object(&self) -> PathBuf {
+    pub fn object(&self) -> PathBuf {
         let head = self.head();
         let (sequence, digest) = (head["sequence"].as_u64().unwrap(), &head["digest"]);
         self.objects().join(format!("{sequence:010}-{}.db.zst", digest.as_str().unwrap()))
     }
 
     /// Writes a new object with this content, and names it in `HEAD`.
-    fn write_object(&self, content: &[u8]) {
+    pub fn write_object(&self, content: &[u8]) {
         let digest: String = Sha256::digest(content).iter().map(|it| format!("{it:02x}")).collect();
         let packed = zstd::encode_all(content, 1).unwrap();
         self.write_head(|head| {
@@ -62,7 +62,7 @@ impl Shared {
         fs::write(self.object(), packed).unwrap();
     }
 
-    fn write_head(&self, change: impl FnOnce(&mut Value)) {
+    pub fn write_head(&self, change: impl FnOnce(&mut Value)) {
         let mut head = self.head();
         change(&mut head);
         fs::write(self.objects().join("HEAD"), head.to_string()).unwrap();

@@ -236,11 +236,17 @@ fn an_object_of_several_parts_is_stored_whole() {
         file.rewind().unwrap();
         bucket.upload("object", &mut file).unwrap();
         let mut back = tempfile::tempfile().unwrap();
-        assert!(bucket.download("object", &mut back).unwrap());
+        assert!(bucket.download("object", &mut back, size as u64).unwrap());
         back.rewind().unwrap();
         let mut read = Vec::new();
         back.read_to_end(&mut read).unwrap();
         assert!(read == bytes[..size], "{size}");
+        if let Some(less) = size.checked_sub(1) {
+            let mut cut = tempfile::tempfile().unwrap();
+            let error = bucket.download("object", &mut cut, less as u64).unwrap_err();
+            assert_eq!(error.kind, StoreErrorKind::Damaged);
+            assert!(cut.metadata().unwrap().len() <= size as u64);
+        }
     }
 }
 
