@@ -208,8 +208,8 @@ mod tests {
         ) {
             let outcome = put_outcome(&ours, before.as_ref(), now.as_ref());
             let named = now.as_ref().is_some_and(|now| now.follows(&ours));
-            if outcome == PutOutcome::Lost && before.is_some() {
-                prop_assert!(now.as_ref().is_some_and(|now| now.sequence >= ours.sequence));
+            if let (PutOutcome::Lost, Some(before)) = (outcome, &before) {
+                prop_assert!(now.as_ref().is_some_and(|now| now.sequence > before.sequence));
             }
             prop_assert_eq!(outcome == PutOutcome::Done, named);
             if outcome == PutOutcome::NotDone {
