@@ -148,6 +148,7 @@ const PURE: &[&str] = &[
     "src/apply/verify.rs",
     "src/change/",
     "src/crawl/proof.rs",
+    "src/fleet/cache.rs",
     "src/fleet/decision.rs",
     "src/fleet/head.rs",
     "src/schedule/due_queue.rs",

@@ -9,9 +9,10 @@
 //! Reading order: [`head`] the documents · [`decision`] what to do, as pure functions · [`objects`]
 //! reads and writes objects: [`mod@bucket`] of a service, [`folder`] in a folder · [`packing`] packs a
 //! vault into an object, with [`encryption`] · [`vault_store`] fetches and puts a vault ·
-//! [`store_checkpoints`] puts it while it is open.
+//! [`store_checkpoints`] puts it while it is open · [`local_copies`] bounds the local copies.
 
 pub mod bucket;
+pub mod cache;
 pub mod decision;
 pub mod encryption;
 pub mod error;
@@ -19,6 +20,7 @@ pub mod fetch_file;
 pub mod folder;
 pub mod free_space;
 pub mod head;
+pub mod local_copies;
 pub mod object_tag;
 pub mod objects;
 pub mod packing;

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::stored_vault::{self, IdentityCache, StoredVault, StoredWork};
+use super::stored_vault::{self, IdentityCache, LocalFile, StoredVault, StoredWork};
 use super::{Details, NextStep, OpError, OpErrorKind};
 use crate::api::http::{ApiKey, Transport};
 use crate::api::redact::{Redactor, STRONG_SECRET_LENGTH};
@@ -167,6 +168,10 @@ pub struct Env {
     fetched: Mutex<BTreeSet<String>>,
     /// The settings in the configuration that was last read.
     fleet: Mutex<Option<FleetSettings>>,
+    /// The bound of local copies that applies if the configuration has none.
+    cache: Option<u64>,
+    /// The accounts whose vaults live in stores, with their local copies.
+    stored: Mutex<Vec<(String, PathBuf)>>,
     identity: IdentityCache,
 }
 
@@ -185,6 +190,8 @@ impl Env {
             config: OnceLock::new(),
             fetched: Mutex::default(),
             fleet: Mutex::default(),
+            cache: None,
+            stored: Mutex::default(),
             identity: Default::default(),
         }
     }
@@ -193,6 +200,12 @@ impl Env {
     #[must_use]
     pub fn with_home(self, home: Home) -> Self {
         Self { home: Some(home), ..self }
+    }
+
+    /// Bounds the size of the local copies of vaults in stores, unless the configuration does.
+    #[must_use]
+    pub fn with_cache(self, bytes: u64) -> Self {
+        Self { cache: Some(bytes), ..self }
     }
 
     /// Uses `connector` instead of the network and the built-in sandbox.
@@ -277,6 +290,14 @@ impl Env {
             self.warn(warning);
         }
         self.redact_secrets_of(config.accounts());
+        let accounts = config.accounts();
+        // A file that is also the vault of an account without a store is no copy.
+        let is_vault = |it: &AccountConfig| {
+            accounts.iter().any(|other| other.store.is_none() && other.vault == it.vault)
+        };
+        let stored = accounts.iter().filter(|it| it.store.is_some() && !is_vault(it));
+        let stored = stored.map(|it| (it.name.clone(), it.vault.clone())).collect();
+        *self.stored.lock().unwrap_or_else(PoisonError::into_inner) = stored;
         *self.fleet.lock().unwrap_or_else(PoisonError::into_inner) = Some(config.fleet.clone());
         Ok(config)
     }
@@ -366,8 +387,20 @@ impl Env {
             return Ok(None);
         }
         let Self { clock, events, redactor, identity, .. } = self;
-        let fleet = self.fleet()?;
-        Ok(Some(StoredVault { account, clock, events, redactor, fleet, identity }))
+        let mut fleet = self.fleet()?;
+        fleet.cache = fleet.cache.or(self.cache);
+        let copies = fleet.cache.map_or_else(Vec::new, |_| self.local_copies(account));
+        Ok(Some(StoredVault { account, clock, events, redactor, fleet, copies, identity }))
+    }
+
+    /// The local copies of vaults in stores. Those of `account` and of the accounts that this
+    /// process fetched to read them are in use.
+    fn local_copies(&self, account: &AccountConfig) -> Vec<LocalFile> {
+        let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_use = |name: &String| *name == account.name || fetched.contains(name);
+        let files = stored.iter().map(|(name, copy)| (copy.clone(), in_use(name)));
+        files.map(|(path, in_use)| LocalFile { path, in_use }).collect()
     }
 
     /// Opens the vault of `account` for changes, or creates it. If it lives in a store, it is put

@@ -6,6 +6,7 @@ pub(super) use with_stores::{IdentityCache, checkpoints, fetch, put};
 #[cfg(not(feature = "fleet"))]
 pub(super) use without_stores::{IdentityCache, checkpoints, fetch, put};
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Events;
@@ -22,7 +23,17 @@ pub(super) struct StoredVault<'a> {
     /// Removes the credentials of the store from its errors.
     pub redactor: &'a Redactor,
     pub fleet: FleetSettings,
+    /// The local copies of vaults in stores, if they have a bound.
+    pub copies: Vec<LocalFile>,
     pub identity: &'a IdentityCache,
+}
+
+/// A local copy of a vault in a store.
+#[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "there are no such copies"))]
+pub(super) struct LocalFile {
+    pub path: PathBuf,
+    /// Whether this process works on it.
+    pub in_use: bool,
 }
 
 /// The work after which a vault is put.
@@ -63,14 +74,16 @@ mod without_stores {
 
 #[cfg(feature = "fleet")]
 mod with_stores {
+    use std::path::Path;
     use std::sync::{Arc, Mutex, PoisonError};
-    use std::time::Duration;
+    use std::time::{Duration, UNIX_EPOCH};
 
     use super::{StoredVault, StoredWork};
     use crate::api::redact::Redactor;
     use crate::config::{AccountConfig, KeySource, SecretKind, VaultAddress};
     use crate::fleet::encryption::Identity;
     use crate::fleet::error::{StoreError, StoreErrorKind};
+    use crate::fleet::local_copies::remove_least_recently_used;
     use crate::fleet::objects::Objects;
     use crate::fleet::store_checkpoints::{CheckpointEvents, StoreCheckpoints};
     use crate::fleet::vault_store::{FetchReport, PutOver, VaultStore};
@@ -102,6 +115,9 @@ mod with_stores {
             taken => taken.map_err(lock_timeout_error)?,
         };
         let fetched = store.fetch().map_err(|error| explain(it, address, "fetch", error))?;
+        if fetched != FetchReport::Current {
+            respect_bound(it);
+        }
         if let FetchReport::SetAside(aside) = fetched {
             it.events.warning(&format!(
                 "changes of {} that were not put into its store are in {}: another machine put a \
@@ -212,7 +228,9 @@ mod with_stores {
         let command = format!("linkvault (putting the vault of {})", it.account.name);
         let _lock = Lock::take(copy, command.as_str(), LOCK_TIMEOUT, &**it.clock)
             .map_err(lock_timeout_error)?;
-        store.put(over).map(drop).map_err(|error| {
+        let put = store.put(over);
+        respect_bound(it);
+        put.map(drop).map_err(|error| {
             let lost = error.kind == StoreErrorKind::Lost;
             let failure = explain(it, address, "put", error);
             match work {
@@ -221,6 +239,26 @@ mod with_stores {
                 _ => failure,
             }
         })
+    }
+
+    /// Removes the local copies of other vaults that were not used for longest, if all copies are
+    /// larger than their bound.
+    fn respect_bound(it: &StoredVault<'_>) {
+        let Some(bound) = it.fleet.cache else { return };
+        let now = it.clock.now().0;
+        let now = UNIX_EPOCH + Duration::from_millis(now.try_into().unwrap_or_default());
+        let lock = |copy: &Path| {
+            // A process that works on the vault is not waited for.
+            if Lock::holder(copy).is_some() {
+                return None;
+            }
+            Lock::take(copy, "linkvault (removing a local copy)", Duration::ZERO, &**it.clock).ok()
+        };
+        let failed = |copy: &Path, error: &StoreError| {
+            it.events.warning(&format!("cannot remove the copy {}: {error}", copy.display()));
+        };
+        let copies = it.copies.iter().map(|it| (it.path.as_path(), it.in_use));
+        remove_least_recently_used(copies, bound, now, lock, failed);
     }
 
     fn explain(

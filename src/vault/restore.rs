@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 use tempfile::TempDir;
@@ -110,6 +111,27 @@ impl RestoreCandidate {
     }
 }
 
+/// Removes the vault at `path` and its log. Returns `false` if another connection has it open. The
+/// caller must hold its lock.
+///
+/// # Errors
+/// If the vault cannot be read or removed.
+pub fn remove_unused(path: &Path) -> Result<bool, VaultError> {
+    let fail = |error| VaultError::io(path, error);
+    if !is_own_log(path).map_err(fail)? || !is_harmless_journal(path).map_err(fail)? {
+        return Ok(false);
+    }
+    match connect_exclusively(path, Duration::ZERO) {
+        Ok(_exclusive) => {
+            fs::remove_file(path).map_err(fail)?;
+            sync_folder(path).map_err(fail)?;
+            Ok(true)
+        }
+        Err(error) if is_busy(&error) => Ok(false),
+        Err(error) => Err(VaultError::sql(path, error)),
+    }
+}
+
 /// Writes the log of the old vault back into its file and opens the file exclusively. If SQLite
 /// cannot read the file, or the log belongs to another file, the log is removed instead.
 fn close_old_vault(path: &Path) -> Result<Option<Connection>, VaultError> {
@@ -125,7 +147,7 @@ fn close_old_vault(path: &Path) -> Result<Option<Connection>, VaultError> {
     if !sound {
         return Ok(None);
     }
-    match connect_exclusively(path) {
+    match connect_exclusively(path, Duration::from_secs(2)) {
         Ok(old) => {
             sync_folder(path).map_err(fail)?;
             Ok(Some(old))

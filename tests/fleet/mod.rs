@@ -5,6 +5,7 @@
 //! - `folder_store` runs the program with a vault in a folder, `lost_machines` on machines that are killed.
 //! - `encrypted_store` runs it with a vault whose objects are encrypted, `encrypted_copy` with encrypted copies of a vault.
 //! - `hostile_store` runs it with stores and files that say what is not so.
+//! - `local_copies` runs it with a bound of the local copies.
 //! - `s3_servers` starts S3 servers for `s3_store`, which runs the program with vaults there.
 
 mod crawl_checkpoints;
@@ -13,6 +14,7 @@ mod encrypted_store;
 mod faulty_store;
 mod folder_store;
 mod hostile_store;
+mod local_copies;
 mod lost_machines;
 mod s3_servers;
 mod s3_store;
