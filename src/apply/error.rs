@@ -5,6 +5,7 @@ use crate::apply::stale::StaleStep;
 use crate::crawl::{CrawlError, Unread};
 use crate::model::{Resource, RunId};
 use crate::vault::VaultError;
+use crate::vault::checkpoints::CheckpointError;
 
 /// Why a run did not begin or did not finish.
 ///
@@ -58,6 +59,17 @@ pub enum ApplyError {
         resource: Resource,
         /// The reason, for people.
         why: String,
+    },
+    /// The run stopped before a write, because its journal could not be put into the store of its
+    /// vault.
+    #[error("run {run} stopped{}: {source}", if *.wrote { "" } else { " before its first write" })]
+    NotStored {
+        /// Number of the run.
+        run: RunId,
+        /// Whether the run may have written to the service before.
+        wrote: bool,
+        /// Why the journal could not be put.
+        source: CheckpointError,
     },
     /// A crawl failed, before the first write or after the last one.
     #[error("{0}")]

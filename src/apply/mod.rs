@@ -4,6 +4,7 @@
 //!
 //! * `run`: the order of work, from the first crawl to the last
 //! * `step_run`: sends a step and updates the journal
+//! * `stored_journal`: puts the journal into the store of the vault before a write
 //! * `preconditions`: checks account and lists before each write
 //! * `recovery`: steps without a response
 //! * [`step_request`]: a step's request, checked against the table
@@ -30,6 +31,7 @@ mod runner;
 pub mod stale;
 pub mod step_request;
 mod step_run;
+mod stored_journal;
 pub mod undo;
 pub mod verify;
 

@@ -75,6 +75,10 @@ impl PlanRunner<'_> {
                 let state = self.observe_into_vault(&due)?;
                 self.close_steps_changed_by_others(&state)?;
                 young = due;
+            } else if self.is_journal_due(nth) {
+                self.put_journal()?;
+            } else if self.all[nth].state == StepState::Sent && self.vault.is_unconfirmed() {
+                self.confirm_newest()?;
             } else if proofs < self.proofs.staleness.account_checks() && self.is_account_due() {
                 proofs += 1;
                 self.verify_account()?;

@@ -174,6 +174,8 @@ fn run_open_steps(
         reading,
         touched: &run.touched,
         wrote: false,
+        stored: false,
+        slow_puts: 0,
         seen: run.after.is_some(),
         told: BTreeSet::new(),
     };
@@ -441,6 +443,7 @@ impl PlanRunner<'_> {
         }
         match error {
             CrawlError::Api(source) => ApplyError::Stopped { run: self.run, source },
+            CrawlError::Vault(VaultError::Checkpoint(source)) => self.not_stored(source),
             other => other.into(),
         }
     }

@@ -117,6 +117,10 @@ pub(super) struct PlanRunner<'a> {
     pub touched: &'a [Resource],
     /// Whether this process sent a write.
     pub wrote: bool,
+    /// Whether this process has put the journal into the store of the vault.
+    pub stored: bool,
+    /// How often in succession a put took so long that the ids known before were too old.
+    pub slow_puts: u32,
     /// Whether an earlier process made the snapshot after the run.
     pub seen: bool,
     /// The steps about whose end a progress event was sent.

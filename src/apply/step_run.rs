@@ -21,14 +21,14 @@ use crate::vault::journal::{StepResult, StepState};
 const MAX_REPEATS: usize = 4;
 /// The message of a refused step that the service never confirmed.
 const NOT_DONE: &str = "the service did not confirm it, and the list shows that it was not done";
-/// How many steps are marked as sent in one commit, if there is no rate limit.
+/// How many steps are marked as sent in one commit, if there is no rate limit, or in one put.
 const SENT_BATCH: usize = 64;
 /// After this many consecutive creates without a response, their list is read.
 const MAX_UNANSWERED: u32 = 5;
 /// The first pause before a repeat.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause before a repeat.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Whether a step can be sent.
 enum StepReadiness {
@@ -112,7 +112,12 @@ impl PlanRunner<'_> {
             if !self.prepare(nth)? {
                 return Ok(());
             }
-            self.mark_sent(nth)?;
+            if self.mark_sent(nth)? && !self.prepare_stored(nth)? {
+                if self.all[nth].is_open() {
+                    continue;
+                }
+                return Ok(());
+            }
             self.send(nth)?;
             let work = &self.all[nth];
             if work.state == StepState::Sent && !work.step.resource.spec().shows_key() {
@@ -162,16 +167,18 @@ impl PlanRunner<'_> {
         Ok(StepReadiness::Now)
     }
 
-    /// Marks a step as sent in the journal; if there is no rate limit, the next steps with it.
-    fn mark_sent(&mut self, nth: usize) -> Result<(), ApplyError> {
+    /// Marks a step as sent in the journal; if there is no rate limit, or the journal is put into a
+    /// store, the next steps with it. Returns whether it was put.
+    fn mark_sent(&mut self, nth: usize) -> Result<bool, ApplyError> {
         if self.all[nth].state != StepState::Planned {
-            return Ok(());
+            return Ok(false);
         }
+        let stored = self.vault.has_checkpoints();
         let mut group = vec![nth];
         let alone = |work: &StepRun| {
             work.step.verb == Verb::Create && !work.step.resource.spec().shows_key()
         };
-        if self.client.limit() == Some(0) && !alone(&self.all[nth]) {
+        if (stored || self.client.limit() == Some(0)) && !alone(&self.all[nth]) {
             let more = (nth + 1..self.all.len()).take(SENT_BATCH - 1);
             let more = more.take_while(|at| !alone(&self.all[*at]));
             group.extend(more.filter(|at| self.all[*at].state == StepState::Planned));
@@ -189,7 +196,11 @@ impl PlanRunner<'_> {
             self.all[at].retried = false;
             self.intended.insert(at);
         }
-        Ok(())
+        if stored {
+            // The error that stopped it is returned, even if writing the journal fails too.
+            self.put_journal().inspect_err(|_| drop(self.revert_to_planned()))?;
+        }
+        Ok(stored)
     }
 
     /// Sends a step's request until its outcome is known, as far as that is safe.
@@ -373,7 +384,7 @@ impl PlanRunner<'_> {
         self.set_planned(&unsent)
     }
 
-    fn set_planned(&mut self, places: &[usize]) -> Result<(), ApplyError> {
+    pub fn set_planned(&mut self, places: &[usize]) -> Result<(), ApplyError> {
         let numbers: Vec<_> = places.iter().map(|at| self.all[*at].step.step).collect();
         self.vault.revert_to_planned(self.run, &numbers, self.clock.now())?;
         for at in places {

@@ -11,6 +11,9 @@ use crate::vault::checkpoints::{CheckpointError, Checkpoints};
 /// Puts take at most one in this number of parts of the time.
 const PUT_SHARE: u32 = 10;
 
+/// For this time, what the store had is taken for what it has.
+const CONFIRMED: Duration = Duration::from_secs(10);
+
 /// What the checkpoints of one vault report.
 pub trait CheckpointEvents: Send {
     /// The text of an error of the store.
@@ -30,6 +33,8 @@ pub struct StoreCheckpoints {
     last: ClockReading,
     /// How long it took.
     took: Duration,
+    /// When the store was last asked for its newest vault.
+    confirmed: ClockReading,
 }
 
 impl StoreCheckpoints {
@@ -43,7 +48,12 @@ impl StoreCheckpoints {
         events: Box<dyn CheckpointEvents>,
     ) -> Self {
         let last = ClockReading::now(&*clock);
-        Self { store, clock, every, events, last, took: Duration::ZERO }
+        Self { store, clock, every, events, last, took: Duration::ZERO, confirmed: last }
+    }
+
+    fn explain(&self, error: &StoreError) -> CheckpointError {
+        let is_lost = error.kind == StoreErrorKind::Lost;
+        CheckpointError { is_lost, what: self.events.text(error) }
     }
 }
 
@@ -57,10 +67,20 @@ impl Checkpoints for StoreCheckpoints {
         self.last = ClockReading::now(&*self.clock);
         let put = self.store.put_open();
         self.took = self.last.age(&*self.clock);
-        put.map(drop).map_err(|error| CheckpointError {
-            is_lost: error.kind == StoreErrorKind::Lost,
-            what: self.events.text(&error),
-        })
+        put.map_err(|error| self.explain(&error))?;
+        self.confirmed = self.last;
+        Ok(())
+    }
+
+    fn is_unconfirmed(&self) -> bool {
+        self.confirmed.age(&*self.clock) > CONFIRMED
+    }
+
+    fn confirm(&mut self) -> Result<(), CheckpointError> {
+        let asked = ClockReading::now(&*self.clock);
+        self.store.confirm().map_err(|error| self.explain(&error))?;
+        self.confirmed = asked;
+        Ok(())
     }
 
     fn postpone(&mut self, error: &CheckpointError) {

@@ -182,9 +182,26 @@ impl VaultStore {
     /// # Errors
     /// As [`Self::put`].
     pub fn put_open(&self) -> Result<PutReport, StoreError> {
-        self.attempt(PutOver::Fetched)?.map_err(|LostPut| {
-            StoreError::new(StoreErrorKind::Lost, "another machine put a newer vault meanwhile")
-        })
+        let report = self.attempt(PutOver::Fetched)?.map_err(|LostPut| lost())?;
+        if report == PutReport::Unchanged {
+            self.confirm()?;
+        }
+        Ok(report)
+    }
+
+    /// Checks that the store has what this machine fetched or put last.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Lost`] if another machine has put a newer vault.
+    pub fn confirm(&self) -> Result<(), StoreError> {
+        let Some(base) = self.record()?.base else { return Ok(()) };
+        match self.head()? {
+            Some((now, _)) if now.is_same_object(&base.head) => Ok(()),
+            Some((now, _)) if now.sequence > base.head.sequence => Err(lost()),
+            _ => {
+                Err(StoreError::new(StoreErrorKind::Older, format!("{HEAD} is older than before")))
+            }
+        }
     }
 
     /// Tries to put the local copy. The inner error: another machine put a newer vault.
@@ -532,6 +549,10 @@ struct Packed {
     /// The mark of the content.
     mark: String,
     file: File,
+}
+
+fn lost() -> StoreError {
+    StoreError::new(StoreErrorKind::Lost, "another machine put a newer vault meanwhile")
 }
 
 fn other_account(before: &Head, ours: &HeadAccount) -> StoreError {

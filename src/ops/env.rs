@@ -412,7 +412,7 @@ impl Env {
         let mut vault = Vault::open_or_create(&account.vault)?;
         if let Some(stored) = self.stored_vault(account)? {
             let checkpoints = stored_vault::checkpoints(&stored)?;
-            checkpoints.into_iter().for_each(|it| vault.make_checkpoints(it));
+            checkpoints.into_iter().for_each(|it| vault.set_checkpoints(it));
         }
         Ok(vault)
     }

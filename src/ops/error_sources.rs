@@ -127,6 +127,10 @@ pub fn apply_error(error: ApplyError, account: &str) -> OpError {
         | ApplyError::Finished(_)
         | ApplyError::Crawl(_)
         | ApplyError::Vault(_) => OpError::new(OpErrorKind::Failed, &error),
+        ApplyError::NotStored { wrote: false, source, .. } if source.is_lost => {
+            OpError::new(OpErrorKind::Stale, &error)
+        }
+        ApplyError::NotStored { .. } => OpError::new(OpErrorKind::Failed, &error),
         ApplyError::OutcomeUnreadable { .. } => OpError::new(OpErrorKind::UnknownOutcome, &error),
         ApplyError::Stopped { run, source } => {
             let kind = kind_of(&source.kind);

@@ -274,7 +274,11 @@ impl NextStep {
             ApplyError::Unread { .. } => Self::RunAgainLater,
             ApplyError::Journal { .. } => Self::CheckVault,
             ApplyError::Finished(_) => return None,
-            ApplyError::OutcomeUnreadable { run, .. } => resume(*run, None),
+            // The newer vault does not have the run.
+            ApplyError::NotStored { wrote: false, source, .. } if source.is_lost => Self::RunAgain,
+            ApplyError::NotStored { run, .. } | ApplyError::OutcomeUnreadable { run, .. } => {
+                resume(*run, None)
+            }
             ApplyError::Stopped { run, source } => match source.kind {
                 ApiErrorKind::Unauthorised { .. } => resume(*run, Some(source.kind.clone())),
                 _ => resume(*run, None),

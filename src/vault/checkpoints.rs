@@ -14,6 +14,15 @@ pub trait Checkpoints: Send {
     /// If the store cannot be written, or another machine has put a newer vault.
     fn put(&mut self) -> Result<(), CheckpointError>;
 
+    /// Whether it was not known a moment ago that no other machine has put a newer vault.
+    fn is_unconfirmed(&self) -> bool;
+
+    /// Asks the store whether another machine has put a newer vault.
+    ///
+    /// # Errors
+    /// If one has, or the store cannot be read.
+    fn confirm(&mut self) -> Result<(), CheckpointError>;
+
     /// Reports a checkpoint that failed and without which the work goes on. The next one is due
     /// later.
     fn postpone(&mut self, error: &CheckpointError);
@@ -27,6 +36,8 @@ pub struct CheckpointError {
     /// The reason, for people.
     pub what: String,
 }
+
+impl std::error::Error for CheckpointError {}
 
 impl fmt::Display for CheckpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

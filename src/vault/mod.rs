@@ -103,8 +103,45 @@ impl Vault {
     }
 
     /// From now on makes checkpoints with `checkpoints`.
-    pub fn make_checkpoints(&mut self, checkpoints: Box<dyn Checkpoints>) {
+    pub fn set_checkpoints(&mut self, checkpoints: Box<dyn Checkpoints>) {
         self.checkpoints = Some(checkpoints);
+    }
+
+    /// Whether checkpoints are made: the vault lives in a store.
+    #[must_use]
+    pub fn has_checkpoints(&self) -> bool {
+        self.checkpoints.is_some()
+    }
+
+    /// Whether the next checkpoint is to be made.
+    #[must_use]
+    pub fn is_checkpoint_due(&self) -> bool {
+        self.checkpoints.as_ref().is_some_and(|it| it.is_due())
+    }
+
+    /// Makes a checkpoint now, if the vault lives in a store.
+    ///
+    /// # Errors
+    /// [`VaultError::Checkpoint`] if the store does not have the present content.
+    pub fn make_checkpoint(&mut self) -> Result<(), VaultError> {
+        self.flush()?;
+        let put = self.checkpoints.as_mut().map_or(Ok(()), |it| it.put());
+        put.map_err(VaultError::Checkpoint)
+    }
+
+    /// Whether it was not known a moment ago that no other machine has put a newer vault.
+    #[must_use]
+    pub fn is_unconfirmed(&self) -> bool {
+        self.checkpoints.as_ref().is_some_and(|it| it.is_unconfirmed())
+    }
+
+    /// Asks the store whether another machine has put a newer vault.
+    ///
+    /// # Errors
+    /// [`VaultError::Checkpoint`] if one has, or the store cannot be read.
+    pub fn confirm_newest(&mut self) -> Result<(), VaultError> {
+        let confirmed = self.checkpoints.as_mut().map_or(Ok(()), |it| it.confirm());
+        confirmed.map_err(VaultError::Checkpoint)
     }
 
     /// Makes a checkpoint if one is due. If the store cannot be written now, the next one is tried
@@ -113,18 +150,15 @@ impl Vault {
     /// # Errors
     /// [`VaultError::Checkpoint`] if another machine has put a newer vault.
     pub fn checkpoint_if_due(&mut self) -> Result<(), VaultError> {
-        if !self.checkpoints.as_ref().is_some_and(|it| it.is_due()) {
+        if !self.is_checkpoint_due() {
             return Ok(());
         }
-        self.flush()?;
-        let Some(checkpoints) = &mut self.checkpoints else { return Ok(()) };
-        match checkpoints.put() {
-            Err(error) if error.is_lost => Err(VaultError::Checkpoint(error)),
-            Err(error) => {
-                checkpoints.postpone(&error);
+        match self.make_checkpoint() {
+            Err(VaultError::Checkpoint(error)) if !error.is_lost => {
+                self.checkpoints.iter_mut().for_each(|it| it.postpone(&error));
                 Ok(())
             }
-            Ok(()) => Ok(()),
+            made => made,
         }
     }
 

@@ -328,6 +328,16 @@ impl Vault {
     }
 }
 
+/// The time after all steps that are marked as sent and have no outcome. A snapshot that is finished
+/// now may have their records, so it must not count as older, also if the clock was set back or is
+/// that of another machine.
+fn after_marks(tx: &Transaction<'_>) -> Result<Timestamp, TransactionError> {
+    let sql = "SELECT max(sent) FROM step JOIN run USING(run)
+               WHERE run.finished IS NULL AND state IN ('sent', 'unknown')";
+    let last: Option<i64> = tx.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    Ok(Timestamp(last.map_or(i64::MIN, |last| last.saturating_add(1))))
+}
+
 /// Finishes snapshot `number`. Returns whether versions of forgotten snapshots were deleted.
 pub(super) fn end(
     tx: &Transaction<'_>,
@@ -343,6 +353,7 @@ pub(super) fn end(
         [number],
     )?;
     super::sent_values::close_replaced_codes(tx, number)?;
+    let now = now.max(after_marks(tx)?);
     let complete = outcomes(tx, number)?.iter().all(ResourceOutcome::is_as_requested);
     let status = if complete { SnapshotStatus::Complete } else { SnapshotStatus::Partial };
     let end = "UPDATE snapshot SET status = ?2, finished = ?3, touched = ?3, requests = ?4,

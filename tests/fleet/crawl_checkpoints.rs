@@ -30,10 +30,6 @@ fn world(seed: u64) -> World {
     world
 }
 
-fn machine(world: World, objects: &Arc<dyn ObjectStore>, every: Duration) -> StoredMachine {
-    StoredMachine::new(world, objects, every, || {})
-}
-
 /// Whenever a machine is lost, another one repeats at most what was read since the last checkpoint.
 #[test]
 fn another_machine_continues_a_crawl_at_its_last_checkpoint() {
@@ -46,14 +42,14 @@ fn another_machine_continues_a_crawl_at_its_last_checkpoint() {
     let mut continued = 0;
     for moment in (1..moments).step_by(3) {
         let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-        let mut lost = machine(world(11), &objects, every);
+        let mut lost = StoredMachine::new(world(11), &objects, every);
         lost.world.dies_after = Some(moment);
         assert_eq!(lost.fetch().unwrap(), FetchReport::Empty);
         lost.world.start().unwrap_err();
         let sent = lost.world.requested_paths().len();
         let kept = lost.log.lock().unwrap().made.last().copied().unwrap_or(0);
         assert!(sent - kept <= 20, "at {moment}: {kept} of {sent}");
-        let mut other = machine(lost.world.another_machine(), &objects, every);
+        let mut other = StoredMachine::new(lost.world.another_machine(), &objects, every);
         other.fetch().unwrap();
         let report = other.world.backup();
         let repeated = sent + other.world.requested_paths().len() - least;
@@ -82,7 +78,13 @@ fn a_checkpoint_for_which_the_store_has_no_time_is_tried_again_later() {
             _ => faulty.reconnect(),
         }
     };
-    let mut machine = StoredMachine::new(world(11), &objects, Duration::from_millis(300), refusing);
+    let mut machine = StoredMachine::acting(
+        world(11),
+        &objects,
+        Duration::from_millis(300),
+        Arc::new(refusing),
+        Arc::new(|| {}),
+    );
     machine.fetch().unwrap();
     let report = machine.world.backup();
     assert_eq!(report.snapshot.status, SnapshotStatus::Complete);
@@ -97,7 +99,7 @@ fn a_checkpoint_for_which_the_store_has_no_time_is_tried_again_later() {
 #[test]
 fn a_crawl_stops_when_another_machine_has_put_a_newer_vault() {
     let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let mut first = machine(world(11), &objects, Duration::from_secs(3600));
+    let mut first = StoredMachine::new(world(11), &objects, Duration::from_secs(3600));
     first.fetch().unwrap();
     first.world.backup();
     first.world.close();
@@ -107,8 +109,13 @@ fn a_crawl_stops_when_another_machine_has_put_a_newer_vault() {
         let (intruder, objects) = (Arc::clone(&intruder), Arc::clone(&objects));
         move || intruder.lock().unwrap().put(&objects)
     };
-    let mut second =
-        StoredMachine::new(first.world, &objects, Duration::from_secs(1), interrupting);
+    let mut second = StoredMachine::acting(
+        first.world,
+        &objects,
+        Duration::from_secs(1),
+        Arc::new(interrupting),
+        Arc::new(|| {}),
+    );
     second.fetch().unwrap();
     second.world.requested_paths();
     let error = second.world.start().unwrap_err();
@@ -188,14 +195,14 @@ fn simulate(seed: u64) {
     let objects: Arc<dyn ObjectStore> = Arc::clone(&faulty) as _;
     let every = Duration::from_millis(rng.u64(100..4000));
     let base = world(seed).seeded(seed);
-    let mut machines = vec![machine(base, &objects, every)];
+    let mut machines = vec![StoredMachine::new(base, &objects, every)];
     let mut known: Vec<Snapshot> = Vec::new();
     for _ in 0..rng.usize(2..6) {
         faulty.reconnect();
         let at = rng.usize(..=machines.len());
         if at == machines.len() {
             let another = machines[0].world.another_machine();
-            machines.push(machine(another, &objects, every));
+            machines.push(StoredMachine::new(another, &objects, every));
         }
         let StoredMachine { world, store, .. } = &mut machines[at];
         world.pass(Duration::from_secs(rng.u64(1..120)));
@@ -219,7 +226,7 @@ fn simulate(seed: u64) {
     }
     faulty.heal();
     let another = machines[0].world.another_machine();
-    let mut last = machine(another, &objects, every);
+    let mut last = StoredMachine::new(another, &objects, every);
     let report = (0..3).find_map(|_| {
         last.fetch().unwrap();
         let report = last.world.start().ok()?;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use fastrand::Rng;
@@ -21,6 +22,7 @@ type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 #[derive(Debug)]
 pub struct FaultyStore {
     inner: InMemory,
+    requests: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -53,7 +55,7 @@ impl FaultyStore {
         let (rng, before, late) = (Rng::with_seed(seed), Vec::new(), Vec::new());
         let next = VecDeque::new();
         let state = State { rng, faults: 6, next, cut_off: false, before, late };
-        Self { inner: InMemory::new(), state: Mutex::new(state) }
+        Self { inner: InMemory::new(), requests: AtomicUsize::new(0), state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -86,7 +88,13 @@ impl FaultyStore {
         self.inner.fork()
     }
 
+    /// The number of requests so far.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
     fn fault(&self, path: &Path) -> Option<Fault> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state();
         if path.filename() == Some("HEAD")
             && let Some(planned) = state.next.pop_front()
@@ -203,6 +211,7 @@ impl ObjectStore for FaultyStore {
         &self,
         paths: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         self.inner.delete_stream(paths)
     }
 

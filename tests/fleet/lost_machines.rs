@@ -87,3 +87,70 @@ fn a_crawl_stops_with_exit_code_4_when_another_machine_has_continued_it() {
     slow.run(&["backup", "-q"]).succeeds();
     assert_eq!(snapshots(&fast), 2);
 }
+
+/// An import whose machine is killed after some writes. Another one resumes it, with an empty home.
+fn resumed_import(resource: &str, csv: &str, path: &str, key: &str, at: usize) {
+    let shared = shared();
+    let lost = machine(&shared);
+    lost.run(&["backup", "-q"]).succeeds();
+    let before = shared.service.list(path, key).len();
+    lost.write("new.csv", csv);
+    shared.service.faults("latency=50ms");
+    let import = ["import", "new.csv", "--resource", resource, "--to", "main", "--yes", "-q"];
+    let mut import = lost.start(&import);
+    until("some records were created", || shared.service.writes().len() >= at);
+    import.kill().unwrap();
+    import.wait().unwrap();
+    shared.service.faults("latency=0ms");
+    let other = machine(&shared);
+    other.run(&["runs", "main"]).succeeds().stdout_has("stopped");
+    other.run(&["resume", "main", "-q"]).succeeds();
+    let created = csv.lines().count() - 1;
+    assert_eq!(shared.service.list(path, key).len(), before + created, "{resource}");
+    other.run(&["check"]).succeeds();
+    // The machine that was lost comes back.
+    lost.run(&["runs", "main"]).succeeds().stdout_has("complete");
+    lost.run(&["resume", "main"]).exits_with(1).stderr_has("every run of main is finished");
+}
+
+#[test]
+fn another_machine_resumes_an_import_of_a_lost_machine_without_duplicates() {
+    let rows: String = (0..30).map(|nth| format!("Campaign {nth}\n")).collect();
+    let csv = format!("name\n{rows}");
+    for at in [1, 7, 29] {
+        resumed_import("campaigns", &csv, "/api/campaigns", "campaigns", at);
+    }
+}
+
+#[test]
+fn another_machine_resumes_an_import_of_qr_codes_without_duplicates() {
+    let rows: String = (0..8).map(|nth| format!("text,made {nth}\n")).collect();
+    let csv = format!("type,data\n{rows}");
+    for at in [1, 4] {
+        resumed_import("qr_codes", &csv, "/api/qr", "qrs", at);
+    }
+}
+
+/// Another machine puts a vault while the account is read before a run.
+#[test]
+fn a_run_that_another_machine_overtook_writes_nothing_and_exits_with_4() {
+    let shared = shared();
+    let (one, other) = (machine(&shared), machine(&shared));
+    one.run(&["backup", "-q"]).succeeds();
+    shared.service.faults("latency=50ms");
+    one.write("new.csv", "name\nNever sent\n");
+    let begun = shared.service.request_count();
+    let import = ["import", "new.csv", "--resource", "campaigns", "--to", "main", "--yes", "-q"];
+    let slow = one.start(&import);
+    until("the account is read", || shared.service.request_count() > begun);
+    one.signal("-STOP", &slow);
+    shared.service.faults("latency=0ms");
+    other.run(&["backup", "-q"]).succeeds();
+    one.signal("-CONT", &slow);
+    let lost = one.wait(slow).exits_with(4);
+    lost.stderr_has("run 1 stopped before its first write: another machine works on main")
+        .stderr_has("hint: run the same command again");
+    assert_eq!(shared.service.writes(), [""; 0]);
+    one.run(&import).succeeds();
+    assert_eq!(shared.service.writes().len(), 1);
+}

@@ -1,7 +1,8 @@
 //! Vaults in object stores.
 //!
 //! - `two_machines` simulates machines that share a vault, in a `faulty_store`.
-//! - `stored_machine` is a machine whose vault is put while it works: `crawl_checkpoints`.
+//! - `stored_machine` is a machine whose vault is put while it works: `crawl_checkpoints`,
+//!   `run_checkpoints`.
 //! - `folder_store` runs the program with a vault in a folder, `lost_machines` on machines that are killed.
 //! - `encrypted_store` runs it with a vault whose objects are encrypted, `encrypted_copy` with encrypted copies of a vault.
 //! - `hostile_store` runs it with stores and files that say what is not so.
@@ -16,6 +17,7 @@ mod folder_store;
 mod hostile_store;
 mod local_copies;
 mod lost_machines;
+mod run_checkpoints;
 mod s3_servers;
 mod s3_store;
 mod stored_machine;

@@ -32,6 +32,9 @@ pub struct CheckpointLog {
     pub postponed: Vec<String>,
 }
 
+/// What happens at a moment of a machine.
+pub type Act = Arc<dyn Fn() + Send + Sync>;
+
 /// A machine that makes checkpoints.
 pub struct StoredMachine {
     pub world: World,
@@ -40,25 +43,31 @@ pub struct StoredMachine {
 }
 
 impl StoredMachine {
-    /// `world`, with its vault in `objects`. `before` is called before each checkpoint.
-    pub fn new(
+    /// `world`, with its vault in `objects`.
+    pub fn new(world: World, objects: &Arc<dyn ObjectStore>, every: Duration) -> Self {
+        Self::acting(world, objects, every, Arc::new(|| {}), Arc::new(|| {}))
+    }
+
+    /// Calls `before` before each checkpoint, and `asked` before each question about them.
+    pub fn acting(
         mut world: World,
         objects: &Arc<dyn ObjectStore>,
         every: Duration,
-        before: impl Fn() + Send + Sync + 'static,
+        before: Act,
+        asked: Act,
     ) -> Self {
         let log: Arc<Mutex<CheckpointLog>> = Arc::default();
         let store = stored_vault(objects, &world.vault_path());
         let (objects, copy, clock) =
             (Arc::clone(objects), world.vault_path(), Arc::clone(&world.clock));
-        let (traffic, before, kept) =
-            (Arc::clone(&world.traffic), Arc::new(before), Arc::clone(&log));
+        let (traffic, kept) = (Arc::clone(&world.traffic), Arc::clone(&log));
         world.checkpoints = Some(Box::new(move || {
             let store = stored_vault(&objects, &copy);
             let events = Box::new(LoggedEvents(Arc::clone(&kept)));
             let inner = StoreCheckpoints::new(store, clock.clone(), every, events);
-            let (traffic, before) = (Arc::clone(&traffic), Arc::clone(&before));
-            Box::new(LoggedCheckpoints { inner, traffic, before, log: Arc::clone(&kept) })
+            let traffic = Arc::clone(&traffic);
+            let (before, asked) = (Arc::clone(&before), Arc::clone(&asked));
+            Box::new(LoggedCheckpoints { inner, traffic, before, asked, log: Arc::clone(&kept) })
         }));
         Self { world, store, log }
     }
@@ -82,15 +91,17 @@ impl CheckpointEvents for LoggedEvents {
     }
 }
 
-struct LoggedCheckpoints<F> {
+struct LoggedCheckpoints {
     inner: StoreCheckpoints,
     traffic: Arc<Mutex<RecordedTraffic>>,
-    before: Arc<F>,
+    before: Act,
+    asked: Act,
     log: Arc<Mutex<CheckpointLog>>,
 }
 
-impl<F: Fn() + Send + Sync> Checkpoints for LoggedCheckpoints<F> {
+impl Checkpoints for LoggedCheckpoints {
     fn is_due(&self) -> bool {
+        (self.asked)();
         self.inner.is_due()
     }
 
@@ -102,6 +113,15 @@ impl<F: Fn() + Send + Sync> Checkpoints for LoggedCheckpoints<F> {
             self.log.lock().unwrap().made.push(requests);
         }
         put
+    }
+
+    fn is_unconfirmed(&self) -> bool {
+        (self.asked)();
+        self.inner.is_unconfirmed()
+    }
+
+    fn confirm(&mut self) -> Result<(), CheckpointError> {
+        self.inner.confirm()
     }
 
     fn postpone(&mut self, error: &CheckpointError) {

@@ -23,7 +23,7 @@ use crate::sim::seed_runner::run_seeds;
 use crate::sim::seeded_choices::{Disturbances, few, is_large};
 use crate::sim::unknown_outcomes::update_of;
 
-fn options() -> ApplyOptions {
+pub fn options() -> ApplyOptions {
     ApplyOptions {
         command: RunCommand::Apply,
         plan_id: "the plan".to_owned(),
@@ -36,7 +36,7 @@ fn world(behaviour: &str) -> World {
     World::of(generate(5, GeneratedCounts::each(4)), behaviour)
 }
 
-fn campaigns(names: &[&str]) -> Plan {
+pub fn campaigns(names: &[&str]) -> Plan {
     let mut plan = Plan::default();
     for name in names {
         let body = Some(json!({"name": name}));
@@ -467,7 +467,7 @@ fn assert_refuses_other_account(world: &mut World) {
     world.pass(Duration::from_secs(20));
 }
 
-const FAULTS: &[&str] = &[
+pub const FAULTS: &[&str] = &[
     "throttled={}",
     "server-error={}",
     "failed-reply={}",
@@ -486,7 +486,7 @@ const FAULTS: &[&str] = &[
     "slow-body={}:90s",
 ];
 
-const BEHAVIOURS: &[(&str, &[&str])] = &[
+pub const BEHAVIOURS: &[(&str, &[&str])] = &[
     ("error-type", &["documented", "integer", "string"]),
     ("ids", &["integers", "strings", "mixed"]),
     ("booleans", &["json", "integers", "strings"]),

@@ -16,7 +16,7 @@
 mod account;
 mod account_swap;
 mod account_view;
-mod apply_runs;
+pub mod apply_runs;
 mod concurrent_changes;
 mod crashes;
 mod daemon;
@@ -41,7 +41,7 @@ mod reordered_transport;
 mod reused_ids;
 mod secrets;
 pub mod seed_runner;
-mod seeded_choices;
+pub mod seeded_choices;
 mod sent_requests;
 mod swapped_mid_crawl;
 mod unknown_outcomes;

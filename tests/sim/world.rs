@@ -43,7 +43,7 @@ pub const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
 type RequestHook = Arc<Mutex<dyn FnMut(&mut SandboxService, u64) + Send>>;
 
 /// Makes the checkpoints of one process.
-type MakeCheckpoints = Box<dyn Fn() -> Box<dyn Checkpoints>>;
+type MakeCheckpoints = Box<dyn Fn() -> Box<dyn Checkpoints> + Send>;
 
 pub struct World {
     pub clock: Arc<SimulatedClock>,
@@ -319,7 +319,7 @@ impl World {
         let moments = Arc::clone(&self.moments);
         let (leaked, log) = (Arc::clone(&self.leaked), self.vault_path().with_extension("db-wal"));
         if let Some(checkpoints) = &self.checkpoints {
-            vault.make_checkpoints(checkpoints());
+            vault.set_checkpoints(checkpoints());
         }
         vault.on_commit(Box::new(move |_: CommitPhase| {
             *moments.lock().unwrap() += 1;
