@@ -168,6 +168,9 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
             "name a PEM file with `ca_file` in the configuration or with SSL_CERT_FILE"
         }
         NextStep::MoveFileAway => "move the file away, or name another vault in the configuration",
+        NextStep::DecryptFile => {
+            "it is encrypted; decrypt it with `age -d -i KEY FILE > main.db`, and restore that file"
+        }
         NextStep::MoveCopyAway => {
             "move it and the vault beside it away; the next command fetches the vault again. \
              Changes that were not put into the store are in the moved vault"

@@ -411,6 +411,7 @@ impl Env {
     pub(super) fn open_vault(&self, account: &AccountConfig) -> Result<Vault, OpError> {
         let mut vault = Vault::open_or_create(&account.vault)?;
         if let Some(stored) = self.stored_vault(account)? {
+            stored_vault::require_copy(&stored, &vault)?;
             let checkpoints = stored_vault::checkpoints(&stored)?;
             checkpoints.into_iter().for_each(|it| vault.set_checkpoints(it));
         }

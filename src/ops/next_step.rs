@@ -65,6 +65,8 @@ pub enum NextStep {
     NameCertificates,
     /// Move the file away that is not a vault, or configure another vault.
     MoveFileAway,
+    /// Decrypt the file first.
+    DecryptFile,
     /// Move the local copy of a stored vault away, with the damaged file beside it.
     MoveCopyAway,
     /// Use the newer linkvault that wrote the vault.

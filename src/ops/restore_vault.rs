@@ -1,5 +1,6 @@
 //! Replaces an account's vault by a copy.
 
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use super::account_session::{lock_command, service};
 use super::{Env, NextStep, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::config::AccountConfig;
 use crate::escaped::Escaped;
+use crate::files::open_named;
 use crate::vault::lock::Lock;
 use crate::vault::restore::RestoreCandidate;
 use crate::vault::{AccountIdentity, VaultError};
@@ -42,6 +44,9 @@ pub fn verify_copy(
                 OpErrorKind::NotFound,
                 format_args!("there is no file {}", Escaped(&path.display().to_string())),
             ),
+            VaultError::NotAVault(_) if is_encrypted(file) => {
+                OpError::from(error).next(NextStep::DecryptFile)
+            }
             VaultError::NotAVault(_) | VaultError::Damaged { .. } => {
                 OpError::from(error).next(NextStep::NameOtherFile)
             }
@@ -70,6 +75,13 @@ impl VerifiedCopy {
             Ok(())
         })
     }
+}
+
+/// Whether `file` is encrypted with age, such as a copy with `encrypt_to`.
+fn is_encrypted(file: &Path) -> bool {
+    let mut begin = Vec::new();
+    let read = open_named(file).and_then(|it| it.take(22).read_to_end(&mut begin));
+    read.is_ok() && begin == b"age-encryption.org/v1\n"
 }
 
 /// Refuses the vault of another account, by comparing its id with that of the present vault. If the

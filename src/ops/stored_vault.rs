@@ -2,9 +2,9 @@
 //! no account has such a vault.
 
 #[cfg(feature = "fleet")]
-pub(super) use with_stores::{IdentityCache, checkpoints, fetch, put};
+pub(super) use with_stores::{IdentityCache, checkpoints, fetch, put, require_copy};
 #[cfg(not(feature = "fleet"))]
-pub(super) use without_stores::{IdentityCache, checkpoints, fetch, put};
+pub(super) use without_stores::{IdentityCache, checkpoints, fetch, put, require_copy};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,6 +51,7 @@ pub enum StoredWork {
 mod without_stores {
     use super::{StoredVault, StoredWork};
     use crate::ops::OpError;
+    use crate::vault::Vault;
     use crate::vault::checkpoints::Checkpoints;
 
     pub(in crate::ops) const fn checkpoints(
@@ -62,6 +63,13 @@ mod without_stores {
     /// Nothing: no object is encrypted.
     #[derive(Default)]
     pub(in crate::ops) struct IdentityCache;
+
+    pub(in crate::ops) const fn require_copy(
+        _: &StoredVault<'_>,
+        _: &Vault,
+    ) -> Result<(), OpError> {
+        Ok(())
+    }
 
     pub(in crate::ops) const fn fetch(_: &StoredVault<'_>) -> Result<(), OpError> {
         Ok(())
@@ -83,17 +91,23 @@ mod with_stores {
     use crate::config::{AccountConfig, KeySource, SecretKind, VaultAddress};
     use crate::fleet::encryption::Identity;
     use crate::fleet::error::{StoreError, StoreErrorKind};
+    use crate::fleet::fetch_file::FetchFile;
+    use crate::fleet::head::FetchRecord;
     use crate::fleet::local_copies::remove_least_recently_used;
     use crate::fleet::objects::Objects;
     use crate::fleet::store_checkpoints::{CheckpointEvents, StoreCheckpoints};
     use crate::fleet::vault_store::{FetchReport, PutOver, VaultStore};
     use crate::ops::error_sources::lock_timeout_error;
     use crate::ops::{Events, NextStep, OpError, OpErrorKind};
+    use crate::vault::Vault;
     use crate::vault::checkpoints::Checkpoints;
     use crate::vault::lock::{Lock, LockCommand, LockError, LockHolder, LockPurpose};
 
     /// The command in the lock of a process that fetches a vault.
     const FETCH: &str = "linkvault (fetching the vault)";
+
+    /// The command in the lock of a process that removes a local copy.
+    const REMOVE: &str = "linkvault (removing a local copy)";
 
     /// How long to wait for another process of this machine that works on the vault when it is to be
     /// put.
@@ -127,6 +141,21 @@ mod with_stores {
             ));
         }
         Ok(())
+    }
+
+    /// Refuses an empty vault in the place of a local copy that was removed after it was fetched. A
+    /// backup into it would be put over the vault in the store.
+    pub(in crate::ops) fn require_copy(it: &StoredVault<'_>, vault: &Vault) -> Result<(), OpError> {
+        let is_empty = vault.identity()?.is_none();
+        let record = FetchFile::of(&it.account.vault).read();
+        let was_fetched = matches!(record, Ok(Ok(FetchRecord { base: Some(_), .. })));
+        if !is_empty || !was_fetched {
+            return Ok(());
+        }
+        let name = &it.account.name;
+        let what =
+            format!("the local copy of the vault of {name} was removed after it was fetched");
+        Err(OpError::new(OpErrorKind::Failed, what).next(NextStep::RunAgain))
     }
 
     /// The vault in its store.
@@ -252,7 +281,9 @@ mod with_stores {
             if Lock::holder(copy).is_some() {
                 return None;
             }
-            Lock::take(copy, "linkvault (removing a local copy)", Duration::ZERO, &**it.clock).ok()
+            // A fetch waits for it.
+            let command = LockCommand { purpose: LockPurpose::Fetch, ..LockCommand::from(REMOVE) };
+            Lock::take(copy, &command, Duration::ZERO, &**it.clock).ok()
         };
         let failed = |copy: &Path, error: &StoreError| {
             it.events.warning(&format!("cannot remove the copy {}: {error}", copy.display()));

@@ -125,6 +125,8 @@ fn an_encrypted_copy_is_read_by_its_recipient_and_restored() {
         assert_eq!(mode.mode() & 0o777, 0o600);
     }
     environment.run(&["vault", "restore", "main-copy.db", "--to", "main", "--yes"]).succeeds();
+    let restore = ["vault", "restore", "copies/main.db.age", "--to", "main", "--yes"];
+    environment.run(&restore).exits_with(1).stderr_has("hint: it is encrypted; decrypt it with");
     // The copy after a forget has no forgotten snapshot.
     assert_eq!(setup.back_up(), DONE);
     assert_eq!(setup.decrypt(), 2);

@@ -162,6 +162,28 @@ fn a_copy_with_changes_of_its_own_or_in_use_is_kept() {
     assert_eq!(backup(), ["a", "c", "plain"]);
 }
 
+/// Another process may remove the copy between the fetch and the use. Here the command that prints
+/// the key does it.
+#[test]
+fn a_copy_that_is_removed_after_its_fetch_is_not_replaced_by_a_new_vault() {
+    let service = LiveService::start("", "");
+    let machine = Machine::new(&service);
+    machine.run(&["backup", "a", "-q"]);
+    let head = fs::read(machine.store.path().join("a/HEAD")).unwrap();
+    let script = format!("rm {}; echo $LINKS_KEY", machine.path("a.db").display());
+    let command = format!("key_command = {}", json!(["sh", "-c", script]));
+    let text = machine.environment.text("config.toml");
+    let removing = text.replacen("key_env = \"LINKS_KEY\"", &command, 1);
+    machine.environment.write("config.toml", &removing);
+    let refused = machine.environment.run(&["backup", "a", "-q"]).exits_with(1);
+    refused.stderr_has("the local copy of the vault of a was removed after it was fetched");
+    assert_eq!(fs::read(machine.store.path().join("a/HEAD")).unwrap(), head);
+    machine.environment.write("config.toml", &text);
+    machine.run(&["backup", "a", "-q"]);
+    let listed = machine.environment.run(&["snapshots", "a", "--json"]).succeeds().json();
+    assert_eq!(listed["snapshots"].as_array().unwrap().len(), 3);
+}
+
 #[test]
 fn an_older_object_is_refused_also_after_the_copy_was_removed() {
     let service = LiveService::start("", "");

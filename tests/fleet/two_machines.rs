@@ -5,10 +5,15 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
+use age::secrecy::ExposeSecret as _;
+use age::x25519;
 use fastrand::Rng;
 use linkvault::fleet::bucket::Bucket;
+use linkvault::fleet::encryption::Identity;
 use linkvault::fleet::error::StoreErrorKind;
+use linkvault::fleet::local_copies::remove_least_recently_used;
 use linkvault::fleet::objects::Objects;
 use linkvault::fleet::vault_store::{FetchReport, PutOver, PutReport, VaultStore};
 use linkvault::vault::{AccountIdentity, Vault};
@@ -30,6 +35,21 @@ impl Machine {
         let bucket = Bucket::new(objects, "prefix/main").unwrap();
         let store = VaultStore::new(Objects::Bucket(bucket), &folder.path().join("main.db"));
         Self { folder, store }
+    }
+
+    /// Encrypts objects from now on.
+    fn encrypt(self, identity: &Arc<Identity>) -> Self {
+        Self { store: self.store.with_identity(Some(Arc::clone(identity))), ..self }
+    }
+
+    /// Removes the local copy, if the store has its content. Returns whether it did.
+    fn remove_copy(&self) -> bool {
+        let later = UNIX_EPOCH + Duration::from_secs(1 << 40);
+        let copy = self.copy();
+        let copies = std::iter::once((copy.as_path(), false));
+        let before = copy.exists();
+        remove_least_recently_used(copies, 0, later, |_| Some(()), |_, error| panic!("{error}"));
+        before && !copy.exists()
     }
 
     fn copy(&self) -> PathBuf {
@@ -69,7 +89,15 @@ fn number(vault: &Vault) -> u64 {
 
 /// The number of changes that the store has, read by another machine.
 fn stored(inner: InMemory) -> Option<u64> {
+    stored_for(inner, None)
+}
+
+fn stored_for(inner: InMemory, identity: Option<&Arc<Identity>>) -> Option<u64> {
     let reader = Machine::new(Arc::new(inner));
+    let reader = match identity {
+        Some(identity) => reader.encrypt(identity),
+        None => reader,
+    };
     match reader.store.fetch().unwrap() {
         FetchReport::Empty => None,
         _ => {
@@ -83,11 +111,27 @@ fn stored(inner: InMemory) -> Option<u64> {
 fn simulate(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let faulty = Arc::new(FaultyStore::new(seed));
-    let machines: Vec<_> = (0..3).map(|_| Machine::new(Arc::clone(&faulty) as _)).collect();
+    let mut machines: Vec<_> = (0..3).map(|_| Machine::new(Arc::clone(&faulty) as _)).collect();
     let mut acknowledged = BTreeSet::new();
-    for _ in 0..16 {
+    // In half of the simulations the machines encrypt from some time on.
+    let key = x25519::Identity::generate().to_string();
+    let identity = Arc::new(Identity::parse([key.expose_secret()]).unwrap());
+    let encrypts_from = rng.usize(..32);
+    let stored = |inner| stored_for(inner, Some(&identity));
+    for time in 0..16 {
+        if time == encrypts_from {
+            machines = machines.into_iter().map(|machine| machine.encrypt(&identity)).collect();
+        }
         let machine = &machines[rng.usize(..machines.len())];
         faulty.reconnect();
+        if rng.u8(..3) == 0 {
+            let changes = machine.changes();
+            if machine.remove_copy() {
+                assert!(stored(faulty.inner()).is_some_and(|it| it >= changes));
+            } else {
+                assert_eq!(machine.changes(), changes);
+            }
+        }
         if rng.u8(..12) == 0 {
             machine.wipe();
         }
