@@ -1,5 +1,7 @@
 //! Runs the programs in `examples/` unchanged.
 
+mod deploy;
+
 use crate::support::TestEnvironment;
 
 #[allow(dead_code)]

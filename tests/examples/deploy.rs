@@ -1,0 +1,111 @@
+//! The files in `examples/deploy/fleet/`.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use linkvault::config::{Config, Home};
+use serde_json::Value;
+
+const RULES: &str = include_str!("../../examples/deploy/fleet/prometheus-rules.yaml");
+const DASHBOARD: &str = include_str!("../../examples/deploy/fleet/grafana.json");
+const ADAPTER: &str = include_str!("../../examples/deploy/fleet/prometheus-adapter.yaml");
+const DAEMON_METRICS: &str = include_str!("../../src/ui/metrics.rs");
+
+/// The metrics of `linkvault worker`.
+const WORKER_METRICS: [&str; 7] = [
+    "linkvault_worker_slots",
+    "linkvault_worker_slots_used",
+    "linkvault_worker_backlog",
+    "linkvault_worker_attempts_total",
+    "linkvault_worker_requests_total",
+    "linkvault_worker_lost_total",
+    "linkvault_worker_last_complete_timestamp_seconds",
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/deploy/fleet")
+}
+
+/// Where the tool is not installed this says so and tries nothing; with
+/// `LINKVAULT_NEEDS_PROMTOOL` that is a failure.
+#[test]
+#[allow(clippy::print_stdout)]
+fn each_alert_fires_when_it_should_and_not_otherwise() {
+    let tests = folder().join("prometheus-rules-test.yaml");
+    for (verb, file) in [("check", "prometheus-rules.yaml"), ("test", "prometheus-rules-test.yaml")]
+    {
+        let run =
+            Command::new("promtool").args([verb, "rules", file]).current_dir(folder()).output();
+        let output = match run {
+            Ok(output) => output,
+            Err(error) => {
+                assert!(std::env::var_os("LINKVAULT_NEEDS_PROMTOOL").is_none(), "{error}");
+                println!("skipped: promtool is not installed");
+                return;
+            }
+        };
+        let told =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{told}");
+    }
+    let tests = std::fs::read_to_string(tests).unwrap();
+    let fleet = RULES.split("name: linkvault-fleet").nth(1).unwrap();
+    for alert in fleet.split("- alert: ").skip(1).filter_map(|it| it.lines().next()) {
+        assert!(tests.contains(&format!("alertname: {alert}\n")), "{alert} has no test");
+    }
+}
+
+/// The names that begin with `linkvault_`, without those of the test data.
+fn metrics(text: &str) -> BTreeSet<&str> {
+    let is_part = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    let starts = text.match_indices("linkvault_").map(|(at, _)| at);
+    starts.map(|at| text[at..].split(|it| !is_part(it)).next().unwrap()).collect()
+}
+
+#[test]
+fn every_metric_in_a_rule_and_on_the_dashboard_exists() {
+    let mut used = BTreeSet::new();
+    for text in [RULES, DASHBOARD, ADAPTER] {
+        used.extend(metrics(text));
+    }
+    for metric in &used {
+        let name = metric.trim_start_matches("linkvault_").trim_end_matches("_total");
+        let is_daemons = DAEMON_METRICS.contains(&format!("\"{name}\""));
+        assert!(is_daemons || WORKER_METRICS.contains(metric), "{metric}");
+    }
+    for metric in WORKER_METRICS {
+        assert!(used.contains(metric), "no rule and no panel shows {metric}");
+    }
+}
+
+#[test]
+fn every_panel_of_the_dashboard_has_a_title_and_a_place_of_its_own() {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let mut taken = BTreeSet::new();
+    for panel in panels {
+        let title = panel["title"].as_str().unwrap();
+        assert!(!title.is_empty());
+        assert!(panel["type"] == "row" || !panel["targets"].as_array().unwrap().is_empty());
+        let place = |name: &str| panel["gridPos"][name].as_u64().unwrap();
+        for x in place("x")..place("x") + place("w") {
+            for y in place("y")..place("y") + place("h") {
+                assert!(x < 24 && taken.insert((x, y)), "{title}: {x}, {y}");
+            }
+        }
+    }
+}
+
+#[cfg(feature = "fleet")]
+#[test]
+fn the_configurations_of_the_workers_are_valid() {
+    for name in ["config.toml", "compose.toml"] {
+        let text = std::fs::read(folder().join(name)).unwrap();
+        let config = Config::parse(&Home::at(Path::new("/data")), &text).unwrap();
+        assert_eq!(config.accounts().len(), 2, "{name}");
+        for account in config.accounts() {
+            assert!(account.store.is_some() && account.settings.schedule.is_some(), "{name}");
+        }
+    }
+}
