@@ -13,6 +13,8 @@
 //! * [`health`]: how the accounts fare, as data.
 //! * [`daemon`]: backups on a schedule.
 //! * `fleet`: vaults in an object store; only with the cargo feature of this name.
+//! * `temporal`: the schedules of a fleet; with the same feature.
+//! * `worker`: backups that Temporal starts; with the same feature.
 //! * [`sandbox`]: a service of our own, written from the service's document
 //!   and not from [`model`], so that one misreading cannot hide in both.
 //! * [`config`]: accounts, their keys and settings, from one checked file.
@@ -45,5 +47,9 @@ pub mod schedule;
 pub mod server;
 mod state_file;
 pub mod suggest;
+#[cfg(feature = "fleet")]
+pub mod temporal;
 pub mod ui;
 pub mod vault;
+#[cfg(feature = "fleet")]
+pub mod worker;

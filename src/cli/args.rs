@@ -3,9 +3,9 @@
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use super::commands::{
-    apply, backup, capabilities, check, completions, daemon, diff, doctor, export, forget, import,
-    init, log, man, migrate, plan, rehearse, resolve, restore, resume, runs, sandbox, show,
-    snapshots, status, template, ui, undo, vault,
+    apply, backup, capabilities, check, completions, daemon, diff, doctor, export, fleet, forget,
+    import, init, log, man, migrate, plan, rehearse, resolve, restore, resume, runs, sandbox, show,
+    snapshots, status, template, ui, undo, vault, worker,
 };
 use super::global::{GlobalArgs, Log, LogFormat};
 use super::logging::DECISIONS;
@@ -69,6 +69,8 @@ pub enum Command {
     Vault(vault::Args),
     Daemon(daemon::Args),
     Status(status::Args),
+    Worker(worker::Args),
+    Fleet(fleet::Args),
     Ui(ui::Args),
     Sandbox(sandbox::Args),
     Capabilities(capabilities::Args),
@@ -81,7 +83,10 @@ impl Command {
     #[must_use]
     pub fn log(&self, flags: &GlobalArgs) -> Log {
         let (least, format) = match self {
-            Self::Daemon(args) => (if flags.quiet { 1 } else { 2 }, args.log_format),
+            Self::Daemon(daemon::Args { log_format, .. })
+            | Self::Worker(worker::Args { log_format, .. }) => {
+                (if flags.quiet { 1 } else { 2 }, *log_format)
+            }
             _ => (0, LogFormat::Text),
         };
         let level = if flags.verbose == 0 { least } else { DECISIONS + (flags.verbose - 1).min(2) };

@@ -10,6 +10,10 @@ use crate::ops::NextStep;
 pub const REMOVE_OTHER_NAMES: &str = "remove all but one of them from the configuration";
 /// For lines that are shown in short.
 pub const SHOW_ALL_DETAILS: &str = "(-v shows each of them)";
+/// Hint: which build has the commands of a fleet.
+#[cfg(not(feature = "fleet"))]
+pub const BUILD_FLEET: &str =
+    "`cargo install --path . --locked --features fleet` builds one that has it";
 /// For an invalid command line.
 pub const LIST_COMMANDS: &str = "`linkvault --help` lists the commands";
 /// For an unknown fault of the sandbox.
@@ -194,6 +198,27 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         NextStep::CheckStoreState => {
             "if the store was restored from a backup, run `linkvault vault restore FILE --to \
              ACCOUNT` with the local copy to put it again"
+        }
+        NextStep::StartTemporal => {
+            "start the server, or correct `temporal` in the table [fleet] of the configuration"
+        }
+        NextStep::CreateNamespace(name) => {
+            return Cow::Owned(format!(
+                "run `temporal operator namespace create {name}`, or correct `namespace` in the \
+                 table [fleet] of the configuration"
+            ));
+        }
+        NextStep::CheckTemporal => {
+            "check `temporal` in the table [fleet] of the configuration, and the variables \
+             TEMPORAL_API_KEY, TEMPORAL_TLS_SERVER_CA_CERT_PATH, TEMPORAL_TLS_CLIENT_CERT_PATH \
+             and TEMPORAL_TLS_CLIENT_KEY_PATH"
+        }
+        NextStep::ApplyFleet => "run `linkvault fleet apply FILE` with a file that declares it",
+        NextStep::KeepVaultInStore => {
+            "add `vault = \"s3://bucket/prefix/NAME\"` to each of them (docs/fleet.md)"
+        }
+        NextStep::RaiseMaxDelete => {
+            "check the plan with `-n --max-delete 100%`; `--max-delete NUMBER` raises the limit"
         }
         NextStep::UseNewerProgram => "use the newer linkvault that wrote it",
         NextStep::CheckVault => "`linkvault check` shows what is damaged",

@@ -17,18 +17,17 @@ use crate::health::pending_alerts::CircuitBreaker;
 use crate::health::persisted_state::PersistedState;
 use crate::health::scheduled_account::ScheduledAccount;
 use crate::model::SnapshotId;
-use crate::model::field_changes::ServiceFieldChange;
 use crate::ops::account_session::SessionLimits;
 use crate::ops::account_state::apply_status;
 use crate::ops::alert_delivery;
-use crate::ops::backup::{BackupRequest, run_backup};
-use crate::ops::backup_attempts::{attempt_of_error, attempt_of_snapshot, field_changes};
+use crate::ops::backup::{BackupRequest, attempt_backup};
+use crate::ops::backup_attempts::attempt_of_error;
 use crate::ops::post_backup::post_backup;
 use crate::ops::status::scheduled_accounts;
 use crate::ops::vault_summary::vault_summary;
-use crate::ops::{Env, OpError, OpErrorKind, StoredWork};
+use crate::ops::{Env, OpError, OpErrorKind};
 use crate::progress::{Event, Progress};
-use crate::vault::snapshot::{RequestUsage, Snapshot};
+use crate::vault::snapshot::RequestUsage;
 
 /// With `--once`: how long to wait for the lock of an account.
 const ONCE_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -100,25 +99,6 @@ impl DaemonWorker {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Some(config);
         Ok(found)
     }
-
-    /// Makes a backup. `spent` gets its request counts, also after an error.
-    fn run_backup(
-        &self,
-        account: &AccountConfig,
-        log: &Arc<LogProgress>,
-        spent: &mut RequestUsage,
-    ) -> Result<(Snapshot, Vec<ServiceFieldChange>), OpError> {
-        let lock_timeout = if self.punctual { ONCE_LOCK_TIMEOUT } else { LOCK_TIMEOUT };
-        let limits = SessionLimits { lock_timeout: Some(lock_timeout), ..SessionLimits::default() };
-        let request = BackupRequest { limits, ..BackupRequest::new("daemon", account) };
-        let progress: Arc<dyn Progress + Send + Sync> = Arc::clone(log) as _;
-        self.env.with_stored(&[account], StoredWork::Vault, || {
-            let (summary, mut vault) = run_backup(&self.env, &request, &progress, spent)?;
-            let fields = field_changes(account, &mut vault, &summary.snapshot)?;
-            vault.checkpoint()?;
-            Ok((summary.snapshot, fields))
-        })
-    }
 }
 
 impl Worker for DaemonWorker {
@@ -156,30 +136,29 @@ impl Worker for DaemonWorker {
     }
 
     fn back_up(&self, account: &str) -> BackupAttempt {
-        let started = self.env.clock.now();
         let log =
             Arc::new(LogProgress { account: account.to_owned(), snapshot: AtomicI64::new(0) });
-        let mut spent = RequestUsage::default();
-        let found = self.account(account).ok_or_else(|| {
-            OpError::new(OpErrorKind::Account, "the account is no longer configured")
-        });
-        let mirrored = found.and_then(|account| self.run_backup(&account, &log, &mut spent));
-        let ended = self.env.clock.now();
-        let failure = match mirrored {
-            Ok((snapshot, field_changes)) => {
-                let attempt = attempt_of_snapshot(&snapshot, started, ended, spent);
-                let attempt = BackupAttempt { field_changes, ..attempt };
-                let whole = attempt.outcome == AttemptOutcome::Complete;
-                self.add_result(Ok(whole));
-                return attempt;
+        let (attempt, failure) = match self.account(account) {
+            Some(account) => {
+                let wait = if self.punctual { ONCE_LOCK_TIMEOUT } else { LOCK_TIMEOUT };
+                let limits = SessionLimits { lock_timeout: Some(wait), ..SessionLimits::default() };
+                let request = BackupRequest { limits, ..BackupRequest::new("daemon", &account) };
+                attempt_backup(&self.env, &request, &(Arc::clone(&log) as _))
             }
-            Err(failure) => failure,
+            None => {
+                let what = "the account is no longer configured";
+                let failure = OpError::new(OpErrorKind::Account, what);
+                let (now, spent) = (self.env.clock.now(), RequestUsage::default());
+                let attempt = attempt_of_error(&failure, self.env.events(), now, now, spent);
+                (attempt, Some(failure))
+            }
+        };
+        let Some(failure) = failure else {
+            self.add_result(Ok(attempt.outcome == AttemptOutcome::Complete));
+            return attempt;
         };
         self.add_result(Err(failure.kind));
-        BackupAttempt {
-            snapshot: log.snapshot(),
-            ..attempt_of_error(&failure, self.env.events(), started, ended, spent)
-        }
+        BackupAttempt { snapshot: log.snapshot(), ..attempt }
     }
 
     fn post_backup(&self, account: &str, attempt: &BackupAttempt) -> Option<Vec<String>> {

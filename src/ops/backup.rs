@@ -170,6 +170,34 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     Ok(BackupReport { summary, scans, attempt, problems, unchanged_since, time, vault })
 }
 
+/// Makes a backup as an attempt for the caller to record; with its error if it failed. The attempt
+/// of an error does not name its snapshot.
+pub fn attempt_backup(
+    env: &Env,
+    request: &BackupRequest<'_>,
+    progress: &Arc<dyn Progress + Send + Sync>,
+) -> (BackupAttempt, Option<OpError>) {
+    let started = env.clock.now();
+    let mut spent = RequestUsage::default();
+    let made = env.with_stored(&[request.account], StoredWork::Vault, || {
+        let (summary, mut vault) = run_backup(env, request, progress, &mut spent)?;
+        let fields = field_changes(request.account, &mut vault, &summary.snapshot)?;
+        vault.checkpoint()?;
+        Ok((summary.snapshot, fields))
+    });
+    let ended = env.clock.now();
+    match made {
+        Ok((snapshot, field_changes)) => {
+            let attempt = attempt_of_snapshot(&snapshot, started, ended, spent);
+            (BackupAttempt { field_changes, ..attempt }, None)
+        }
+        Err(failure) => {
+            let attempt = attempt_of_error(&failure, env.events(), started, ended, spent);
+            (attempt, Some(failure))
+        }
+    }
+}
+
 /// Makes a backup without recording it. Stores the requests that it took in `spent`, even if it
 /// fails. Does not checkpoint the vault.
 ///

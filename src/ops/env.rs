@@ -162,7 +162,7 @@ pub struct Env {
     pub redactor: Redactor,
     events: Arc<dyn Events>,
     home: Option<Home>,
-    connector: Option<Connector>,
+    connector: Option<Arc<Connector>>,
     config: OnceLock<Config>,
     /// Names of the accounts whose vaults were fetched from their stores for reading.
     fetched: Mutex<BTreeSet<String>>,
@@ -172,7 +172,7 @@ pub struct Env {
     cache: Option<u64>,
     /// The accounts whose vaults live in stores, with their local copies.
     stored: Mutex<Vec<(String, PathBuf)>>,
-    identity: IdentityCache,
+    identity: Arc<IdentityCache>,
 }
 
 impl Env {
@@ -211,12 +211,37 @@ impl Env {
     /// Uses `connector` instead of the network and the built-in sandbox.
     #[must_use]
     pub fn with_connector(self, connector: Connector) -> Self {
-        Self { connector: Some(connector), ..self }
+        Self { connector: Some(Arc::new(connector)), ..self }
+    }
+
+    /// The same environment with another clock and another receiver of messages, for one piece of
+    /// work in a process that does several. It reads the configuration again.
+    #[must_use]
+    pub fn with_clock(&self, clock: Arc<dyn Clock>, events: Arc<dyn Events>) -> Self {
+        Self {
+            clock,
+            redactor: self.redactor.clone(),
+            events,
+            home: self.home.clone(),
+            connector: self.connector.clone(),
+            config: OnceLock::new(),
+            fetched: Mutex::default(),
+            fleet: Mutex::default(),
+            cache: self.cache,
+            stored: Mutex::default(),
+            identity: Arc::clone(&self.identity),
+        }
+    }
+
+    /// The receiver of events, to be shared.
+    #[must_use]
+    pub fn shared_events(&self) -> Arc<dyn Events> {
+        Arc::clone(&self.events)
     }
 
     /// The connector that replaces the network, if there is one.
     pub(super) fn connector(&self) -> Option<&Connector> {
-        self.connector.as_ref()
+        self.connector.as_deref()
     }
 
     /// Lets interrupts end the waits of the clock from now on, instead of the process.

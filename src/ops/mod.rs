@@ -19,6 +19,8 @@ mod env;
 mod error;
 pub mod error_sources;
 pub mod export;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod forget;
 pub mod init;
 pub mod input;

@@ -83,6 +83,18 @@ pub enum NextStep {
     CheckStoreAddress,
     /// Find out why a store has an older state than before.
     CheckStoreState,
+    /// Start Temporal, or correct its address.
+    StartTemporal,
+    /// Create this namespace in Temporal, or name another one.
+    CreateNamespace(String),
+    /// Check the address of Temporal and its credentials.
+    CheckTemporal,
+    /// Make the schedules of the fleet with `fleet apply`.
+    ApplyFleet,
+    /// Keep the vaults in an object store.
+    KeepVaultInStore,
+    /// Check the plan, and raise `--max-delete`.
+    RaiseMaxDelete,
     /// Run `check` to see what is damaged.
     CheckVault,
     /// Run `check`, and restore the vault from a copy.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, LocalResult, NaiveDateTime, Offset as _, TimeZone as _, Utc};
 use chrono_tz::Tz;
+use cron::TimeUnitSpec as _;
 
 use crate::clock::Timestamp;
 use crate::schedule::crontab::fields::{DAY, Field, HOUR, MINUTE, MONTH, SECOND, WEEKDAY};
@@ -25,6 +26,23 @@ pub struct Schedule {
     wildcard: bool,
     /// Whether it has a field for seconds.
     seconds: bool,
+}
+
+/// Times that match in each of these fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calendar {
+    /// Seconds of the minute.
+    pub seconds: Vec<u32>,
+    /// Minutes of the hour.
+    pub minutes: Vec<u32>,
+    /// Hours of the day.
+    pub hours: Vec<u32>,
+    /// Days of the month, from 1.
+    pub days: Vec<u32>,
+    /// Months of the year, from 1.
+    pub months: Vec<u32>,
+    /// Days of the week; Sunday is 0.
+    pub weekdays: Vec<u32>,
 }
 
 /// The short forms and what they stand for.
@@ -120,6 +138,20 @@ impl Schedule {
             self.fixed_time_after(after, zone)
         };
         Some(Timestamp(next?.checked_mul(1000)?))
+    }
+
+    /// The schedule as calendars: its slots are those of all of them together.
+    #[must_use]
+    pub fn calendars(&self) -> Vec<Calendar> {
+        let read = |calendar: &cron::Schedule| Calendar {
+            seconds: calendar.seconds().iter().collect(),
+            minutes: calendar.minutes().iter().collect(),
+            hours: calendar.hours().iter().collect(),
+            days: calendar.days_of_month().iter().collect(),
+            months: calendar.months().iter().collect(),
+            weekdays: calendar.days_of_week().iter().map(|day| day - 1).collect(),
+        };
+        self.calendars.iter().map(read).collect()
     }
 
     /// The time over which starts of several accounts are spread: a minute, or zero if the

@@ -24,7 +24,14 @@ pub(crate) const MAX_SETBACK: Duration = Duration::from_secs(3 * 3600);
 const GRACE: Duration = Duration::from_secs(3600);
 
 /// Delay until a locked account is tried again.
-const LOCKED_RETRY: Duration = Duration::from_secs(60);
+pub const LOCKED_RETRY: Duration = Duration::from_secs(60);
+
+/// The delay after the `failures`th failed attempt; `None` if it is not repeated.
+#[must_use]
+pub fn retry_delay(failures: u32) -> Option<Duration> {
+    let nth = usize::try_from(failures).ok()?.checked_sub(1)?;
+    RETRIES.get(nth).copied()
+}
 
 /// The schedule of an account with its time zone and offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,8 +121,7 @@ impl QueueEntry {
     }
 
     fn schedule_retry(&mut self, ended: Timestamp) {
-        let nth = usize::try_from(self.tries).unwrap_or(usize::MAX).wrapping_sub(1);
-        self.urgent = RETRIES.get(nth).map(|time| ended.plus(*time));
+        self.urgent = retry_delay(self.tries).map(|time| ended.plus(time));
     }
 
     /// After the clock was set back, replaces times that it set before.

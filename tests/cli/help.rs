@@ -5,7 +5,7 @@ use linkvault::cli::{Cli, command_line};
 
 use crate::support::TestEnvironment;
 
-const COMMANDS: [&str; 29] = [
+const COMMANDS: [&str; 31] = [
     "init",
     "doctor",
     "backup",
@@ -33,6 +33,8 @@ const COMMANDS: [&str; 29] = [
     "ui",
     "sandbox",
     "capabilities",
+    "worker",
+    "fleet",
     "completions",
     "man",
 ];

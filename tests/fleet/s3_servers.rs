@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
+use super::programs::{find, free_port};
 use crate::support::until;
 
 /// A server that stops when it is dropped.
@@ -38,14 +39,10 @@ impl S3Server {
     }
 
     fn start(name: &str, arguments: impl Fn(&str, &Path) -> Vec<OsString>) -> Option<Self> {
-        let Some(program) = find(name) else {
-            assert!(std::env::var_os("LINKVAULT_NEEDS_S3").is_none(), "{name} is not installed");
-            println!("{name} is not installed; `.ci/run` installs it");
-            return None;
-        };
+        let program = find(name)?;
         let files = tempfile::tempdir().unwrap();
         std::fs::create_dir(files.path().join("vaults")).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let process = Command::new(program)
             .args(arguments(&port.to_string(), files.path()))
             .stdout(Stdio::null())
@@ -110,14 +107,4 @@ impl Drop for S3Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// A program on the path, or in the folder into which `.ci/run` installs it.
-fn find(name: &str) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let installed = root.join("target/s3/bin").join(name);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::iter::once(installed)
-        .chain(std::env::split_paths(&path).map(|folder| folder.join(name)))
-        .find(|program| program.is_file())
 }

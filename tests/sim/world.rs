@@ -187,11 +187,13 @@ impl World {
     }
 
     /// Closes the vault that the last process left open.
+    #[cfg(feature = "fleet")]
     pub fn close(&self) {
         *self.left.lock().unwrap() = None;
     }
 
     /// Another machine at the same time and for the same account, without a vault.
+    #[cfg(feature = "fleet")]
     pub fn another_machine(&self) -> Self {
         let seed = self.seed.fetch_add(1000, Ordering::Relaxed) + 500;
         let nothing = Self::of(Store::default(), "").seeded(seed);

@@ -1,0 +1,304 @@
+//! The schedules of a fleet: makes Temporal's equal to a declaration of accounts, and shows them.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::status::scheduled_accounts;
+use super::{Details, Env, NextStep, OpError, OpErrorKind};
+use crate::config::{AccountConfig, Config};
+use crate::model::CountOrPercent;
+use crate::temporal::error::{TemporalError, TemporalErrorKind};
+use crate::temporal::schedule::{
+    DeclaredSchedule, FleetSchedule, ScheduleChange, StartedBackup, changes,
+};
+use crate::temporal::schedules::Schedules;
+
+/// A declaration of accounts is not longer than this.
+const MAX_FILE: u64 = 256 << 20;
+
+/// Where a declaration of accounts is read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeclarationSource {
+    /// The standard input.
+    Stdin,
+    /// A file, or a folder with files that end in `.toml`.
+    Path(PathBuf),
+}
+
+/// The changes that make the schedules equal to a declaration.
+pub struct FleetPlan {
+    schedules: Schedules,
+    /// The changes, by name of the account.
+    pub changes: Vec<ScheduleChange>,
+    /// Schedules that stay as they are.
+    pub unchanged: u64,
+    /// Declared accounts without a schedule.
+    pub unscheduled: Vec<String>,
+}
+
+/// Compares the declaration in `source` with the schedules of the fleet.
+///
+/// # Errors
+/// If the declaration has mistakes, an account's vault is a local file, more schedules than
+/// `most_deleted` would be deleted, or Temporal cannot be reached.
+pub fn plan(
+    env: &Env,
+    source: &DeclarationSource,
+    most_deleted: CountOrPercent,
+) -> Result<FleetPlan, OpError> {
+    let accounts = declared_accounts(env, source)?;
+    require_stores(&accounts)?;
+    let scheduled = scheduled_accounts(env, &accounts)?;
+    let declared = scheduled.into_iter().map(|it| DeclaredSchedule {
+        account: it.account,
+        crontab: it.schedule,
+        calendars: it.timetable.schedule.calendars(),
+        zone: it.timetable.zone,
+        jitter: it.timetable.schedule.spread(),
+    });
+    let declared: Vec<_> = declared.collect();
+    let unscheduled = accounts.iter().filter(|it| it.settings.schedule.is_none());
+    let unscheduled = unscheduled.map(|it| it.name.clone()).collect();
+    let schedules = connect(env)?;
+    let existing = schedules.list().map_err(|error| explain(env, error))?;
+    let all = declared.len() as u64;
+    let changes = changes(declared, &existing);
+    let is_new = |it: &&ScheduleChange| !matches!(it, ScheduleChange::Delete { .. });
+    let unchanged = all - changes.iter().filter(is_new).count() as u64;
+    guard(&changes, existing.len() as u64, most_deleted)?;
+    Ok(FleetPlan { schedules, changes, unchanged, unscheduled })
+}
+
+fn guard(changes: &[ScheduleChange], all: u64, most: CountOrPercent) -> Result<(), OpError> {
+    let deleted = changes.iter().filter(|it| matches!(it, ScheduleChange::Delete { .. })).count();
+    let deleted = deleted as u64;
+    match most.allows(all) {
+        Some(allowed) if deleted > allowed => Err(OpError::new(
+            OpErrorKind::Guard,
+            format!(
+                "the plan deletes {deleted} of {all} schedules; the limit is {allowed} ({most})"
+            ),
+        )
+        .next(NextStep::RaiseMaxDelete)),
+        _ => Ok(()),
+    }
+}
+
+impl FleetPlan {
+    /// Makes the changes, and calls `done` after each of them.
+    ///
+    /// # Errors
+    /// The first error; the changes before it are made.
+    pub fn apply(&self, env: &Env, mut done: impl FnMut()) -> Result<(), OpError> {
+        for change in &self.changes {
+            let made = match change {
+                ScheduleChange::Create(to) => self.schedules.create(to),
+                ScheduleChange::Update { to, .. } => self.schedules.update(to),
+                ScheduleChange::Delete { account, .. } => self.schedules.delete(account),
+            };
+            made.map_err(|error| {
+                let what = format!("cannot {} the schedule of {}", change.verb(), change.account());
+                let failure = explain(env, error);
+                OpError { message: format!("{what}: {}", failure.message), ..failure }
+            })?;
+            done();
+        }
+        Ok(())
+    }
+}
+
+/// The accounts of the declaration, by name.
+fn declared_accounts(env: &Env, source: &DeclarationSource) -> Result<Vec<AccountConfig>, OpError> {
+    let mut accounts: BTreeMap<String, (AccountConfig, PathBuf)> = BTreeMap::new();
+    let home = env.home()?;
+    for (file, text) in texts(source)? {
+        let config = Config::parse(&home, &text).map_err(|problems| {
+            let lines = problems.iter().map(|problem| problem.at(&file));
+            let what = format!("{} has mistakes", file.display());
+            OpError::new(OpErrorKind::Config, what).details(Details::from(lines))
+        })?;
+        for account in config.accounts() {
+            let (name, entry) = (account.name.clone(), (account.clone(), file.clone()));
+            if let Some((_, other)) = accounts.insert(name.clone(), entry) {
+                let (one, two) = (other.display(), file.display());
+                let what = format!("the account {name} is declared in {one} and in {two}");
+                return Err(OpError::new(OpErrorKind::Config, what));
+            }
+        }
+    }
+    Ok(accounts.into_values().map(|(account, _)| account).collect())
+}
+
+/// The files of a declaration with their texts.
+fn texts(source: &DeclarationSource) -> Result<Vec<(PathBuf, Vec<u8>)>, OpError> {
+    let unreadable = |path: &Path, error: std::io::Error| {
+        OpError::new(OpErrorKind::Usage, format!("cannot read {}: {error}", path.display()))
+    };
+    let path = match source {
+        DeclarationSource::Stdin => {
+            let (name, mut text) = (PathBuf::from("the standard input"), Vec::new());
+            let read = std::io::stdin().lock().take(MAX_FILE).read_to_end(&mut text);
+            read.map_err(|error| unreadable(&name, error))?;
+            return Ok(vec![(name, text)]);
+        }
+        DeclarationSource::Path(path) => path,
+    };
+    let read = |path: PathBuf| match std::fs::read(&path) {
+        Ok(text) => Ok((path, text)),
+        Err(error) => Err(unreadable(&path, error)),
+    };
+    if !path.is_dir() {
+        return Ok(vec![read(path.clone())?]);
+    }
+    let entries = std::fs::read_dir(path).map_err(|error| unreadable(path, error))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let file = entry.map_err(|error| unreadable(path, error))?.path();
+        if file.extension().is_some_and(|it| it == "toml") {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        let what = format!("{} has no file that ends in .toml", path.display());
+        return Err(OpError::new(OpErrorKind::Usage, what));
+    }
+    files.sort();
+    files.into_iter().map(read).collect()
+}
+
+/// Workers on several machines cannot share a local file.
+fn require_stores(accounts: &[AccountConfig]) -> Result<(), OpError> {
+    let scheduled = accounts.iter().filter(|it| it.settings.schedule.is_some());
+    let local: Vec<_> =
+        scheduled.filter(|it| it.store.is_none()).map(|it| it.name.clone()).collect();
+    if local.is_empty() {
+        return Ok(());
+    }
+    let what = "vaults of accounts with a schedule are local files, which workers cannot share";
+    Err(OpError::new(OpErrorKind::Config, what)
+        .details(Details::from(local))
+        .next(NextStep::KeepVaultInStore))
+}
+
+/// The schedule of an account, with what it means for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetAccount {
+    /// The schedule.
+    pub schedule: FleetSchedule,
+    /// How the account fares.
+    pub health: FleetHealth,
+}
+
+/// How an account fares, worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FleetHealth {
+    /// The newest backup that ended failed or is partial.
+    Failed,
+    /// The newest backup was cancelled or terminated.
+    Stopped,
+    /// The schedule is paused.
+    Paused,
+    /// There was no backup yet.
+    New,
+    /// The newest backup that ended is complete.
+    Good,
+}
+
+impl FleetHealth {
+    /// The word in tables and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::Paused => "paused",
+            Self::New => "new",
+            Self::Good => "good",
+        }
+    }
+}
+
+/// How an account with this schedule fares.
+#[must_use]
+pub fn health(schedule: &FleetSchedule) -> FleetHealth {
+    use crate::temporal::schedule::RunState;
+    let ended = |it: &&StartedBackup| it.state != RunState::Running;
+    match schedule.recent.iter().rev().find(ended).map(|it| it.state) {
+        Some(RunState::Failed) => FleetHealth::Failed,
+        Some(RunState::Stopped) => FleetHealth::Stopped,
+        _ if schedule.is_paused => FleetHealth::Paused,
+        Some(RunState::Complete | RunState::Running) => FleetHealth::Good,
+        None => FleetHealth::New,
+    }
+}
+
+/// All accounts of the fleet, problems first.
+///
+/// # Errors
+/// If Temporal cannot be reached.
+pub fn status(env: &Env) -> Result<Vec<FleetAccount>, OpError> {
+    let schedules = connect(env)?.list().map_err(|error| explain(env, error))?;
+    let mut accounts: Vec<_> = schedules
+        .into_iter()
+        .map(|schedule| FleetAccount { health: health(&schedule), schedule })
+        .collect();
+    accounts.sort_by_key(|it| it.health);
+    Ok(accounts)
+}
+
+/// What `fleet pause`, `resume` and `run` do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScheduleAction {
+    /// Start no further backup, for this reason.
+    Pause(String),
+    /// Start backups again.
+    Resume,
+    /// Start a backup now.
+    Run,
+}
+
+/// Does `action` with the schedule of the account called `name`.
+///
+/// # Errors
+/// If the account has no schedule, or Temporal cannot be reached.
+pub fn act(env: &Env, name: &str, action: &ScheduleAction) -> Result<(), OpError> {
+    let schedules = connect(env)?;
+    let done = match action {
+        ScheduleAction::Pause(why) => schedules.pause(name, why),
+        ScheduleAction::Resume => schedules.resume(name),
+        ScheduleAction::Run => schedules.run(name),
+    };
+    done.map_err(|error| match error.kind {
+        TemporalErrorKind::NotFound => {
+            let what = format!("the fleet has no schedule of the account `{name}`");
+            OpError::new(OpErrorKind::Account, what).next(NextStep::ApplyFleet)
+        }
+        _ => explain(env, error),
+    })
+}
+
+fn connect(env: &Env) -> Result<Schedules, OpError> {
+    let settings = &env.config()?.fleet;
+    Schedules::connect(settings).map_err(|error| explain(env, error))
+}
+
+/// An error of Temporal, with the address and what to do next.
+pub fn explain(env: &Env, error: TemporalError) -> OpError {
+    let settings = env.config().map(|it| it.fleet.clone()).unwrap_or_default();
+    let next = match error.kind {
+        TemporalErrorKind::NoServer => NextStep::StartTemporal,
+        TemporalErrorKind::NoNamespace => NextStep::CreateNamespace(settings.namespace.clone()),
+        TemporalErrorKind::Refused | TemporalErrorKind::Settings => NextStep::CheckTemporal,
+        TemporalErrorKind::NotFound | TemporalErrorKind::Conflict | TemporalErrorKind::Server => {
+            NextStep::RunAgain
+        }
+    };
+    let kind = match error.kind {
+        TemporalErrorKind::Refused => OpErrorKind::Unauthorised,
+        TemporalErrorKind::Conflict => OpErrorKind::Stale,
+        _ => OpErrorKind::Failed,
+    };
+    let message = format!("Temporal at {}: {error}", settings.temporal);
+    OpError::new(kind, env.redactor.text(&message)).next(next)
+}

@@ -1,0 +1,113 @@
+//! Runs a worker until it is told to stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use temporalio_sdk::runtime::RuntimeOptions;
+use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
+use temporalio_sdk::{Runtime, Worker, WorkerOptions};
+
+use super::activities::Activities;
+use super::workflow::BackUpAccount;
+use crate::config::FleetSettings;
+use crate::ops::Env;
+use crate::temporal::connection::connect;
+use crate::temporal::error::{TemporalError, TemporalErrorKind};
+
+/// Workflow tasks take milliseconds, so that few run at the same time.
+const WORKFLOW_SLOTS: usize = 100;
+/// Workflows that stay in memory between two of their tasks.
+const CACHED_WORKFLOWS: usize = 500;
+/// How often the worker looks whether it is to stop.
+const CHECK: Duration = Duration::from_millis(200);
+/// The shortest and the longest time that Temporal waits for a heartbeat.
+const HEARTBEAT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
+
+/// The settings of a worker.
+#[derive(Debug, Clone)]
+pub struct WorkerSettings {
+    /// Temporal, the task queue and the checkpoints.
+    pub fleet: FleetSettings,
+    /// The number of accounts that it works on at the same time.
+    pub slots: usize,
+    /// The name of this worker in Temporal.
+    pub identity: String,
+}
+
+/// Runs the worker until the clock of `env` is interrupted. Calls `started` once it is connected.
+///
+/// # Errors
+/// If it cannot connect, or Temporal refuses it.
+pub fn run(
+    env: &Arc<Env>,
+    settings: &WorkerSettings,
+    started: impl FnOnce(),
+) -> Result<(), TemporalError> {
+    let failed = |what: &str, error: &dyn std::fmt::Display| {
+        TemporalError::new(TemporalErrorKind::Server, format!("{what}: {error}"))
+    };
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(settings.slots + 16)
+        .enable_all()
+        .build()
+        .map_err(|error| failed("cannot start a thread", &error))?;
+    let work = async {
+        let client = connect(&settings.fleet, &settings.identity).await?;
+        let options = RuntimeOptions::builder().heartbeat_interval(None).build();
+        let options = options.map_err(|error| failed("cannot start the worker", &error))?;
+        let runtime = Runtime::from_current_tokio(options)
+            .map_err(|error| failed("cannot start the worker", &error))?;
+        let heartbeat = heartbeat(settings.fleet.checkpoint);
+        let slots = TunerHolder::builder()
+            .workflow_task_slot_supplier(FixedSizeSlotSupplier::new(WORKFLOW_SLOTS))
+            .activity_task_slot_supplier(FixedSizeSlotSupplier::new(settings.slots))
+            .local_activity_task_slot_supplier(FixedSizeSlotSupplier::new(1))
+            .nexus_task_slot_supplier(FixedSizeSlotSupplier::new(1))
+            .build();
+        let options = WorkerOptions::new(settings.fleet.task_queue.as_str())
+            .max_cached_workflows(CACHED_WORKFLOWS)
+            .tuner(slots)
+            .register_activities(Activities {
+                env: Arc::clone(env),
+                heartbeat,
+                breaker: Arc::default(),
+            })
+            .register_workflow_with_factory(move || BackUpAccount { heartbeat })
+            .map_err(|error| failed("cannot start the worker", &error))?
+            .build();
+        let mut worker = Worker::new(&runtime, client, options)
+            .map_err(|error| failed("cannot start the worker", &error))?;
+        let stop = worker.shutdown_handle();
+        let clock = Arc::clone(&env.clock);
+        let watch = async move {
+            while !clock.interrupted() {
+                tokio::time::sleep(CHECK).await;
+            }
+            stop();
+            std::future::pending::<()>().await
+        };
+        started();
+        tokio::select! {
+            ended = worker.run() => ended.map_err(|error| failed("the worker ended", &error)),
+            () = watch => Ok(()),
+        }
+    };
+    tokio.block_on(work)
+}
+
+/// How long Temporal waits for a heartbeat before it gives an account to another worker: a part of
+/// the time between two checkpoints, so that the loss of a worker costs little more than one.
+fn heartbeat(checkpoint: Duration) -> Duration {
+    (checkpoint / 5).clamp(HEARTBEAT.0, HEARTBEAT.1)
+}
+
+/// The name of this worker in Temporal: its process and its machine.
+#[must_use]
+pub fn identity() -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match machine.trim() {
+        "" => format!("linkvault {}", std::process::id()),
+        machine => format!("linkvault {}@{machine}", std::process::id()),
+    }
+}

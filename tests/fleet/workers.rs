@@ -1,0 +1,246 @@
+//! Schedules and workers on a real Temporal server.
+
+use std::process::Child;
+
+use tempfile::TempDir;
+
+use super::temporal_server::TemporalServer;
+use crate::support::{KEY, LiveService, TestEnvironment, until};
+
+/// Machines that share a Temporal server and a store.
+struct Fleet {
+    temporal: TemporalServer,
+    store: TempDir,
+    service: LiveService,
+}
+
+impl Fleet {
+    fn start(behaviour: &str) -> Option<Self> {
+        Some(Self {
+            temporal: TemporalServer::start()?,
+            store: tempfile::tempdir().unwrap(),
+            service: LiveService::start(behaviour, ""),
+        })
+    }
+
+    /// The configuration of accounts with these names and schedules.
+    fn config(&self, accounts: &[(&str, &str)]) -> String {
+        let mut text =
+            format!("[fleet]\ntemporal = \"{}\"\ncheckpoint = \"5s\"\n", self.temporal.url());
+        for (name, schedule) in accounts {
+            let (url, store) = (self.service.url(), self.store.path().display());
+            text += &format!(
+                "[accounts.{name}]\nurl = \"{url}\"\nkey_env = \"LINKS_KEY\"\n\
+                 vault = \"file://{store}/{name}\"\nschedule = \"{schedule}\"\ntimezone = \"UTC\"\n\
+                 max_in_flight = 1\n"
+            );
+        }
+        text
+    }
+
+    /// A fleet whose service answers slowly and in small pages, with a backup under way.
+    fn crawling() -> Option<(Self, TestEnvironment, Worker)> {
+        let fleet = Self::start("max-limit=2,result=total,rate-limit=zero")?;
+        fleet.service.faults("latency=100ms");
+        let machine = fleet.machine(&[("main", YEARLY)]);
+        machine.run(&["fleet", "apply", "config.toml", "--yes"]).succeeds();
+        let worker = Worker::start(&machine);
+        machine.run(&["fleet", "run", "main"]).succeeds();
+        until("the crawl is under way", || fleet.service.request_count() > 10);
+        Some((fleet, machine, worker))
+    }
+
+    /// Another machine with a worker.
+    fn second_worker(&self) -> (TestEnvironment, Worker) {
+        let machine = self.machine(&[("main", YEARLY)]);
+        let worker = Worker::start(&machine);
+        (machine, worker)
+    }
+
+    fn machine(&self, accounts: &[(&str, &str)]) -> TestEnvironment {
+        TestEnvironment::new().variable("LINKS_KEY", KEY).config(&self.config(accounts))
+    }
+
+    /// Waits until the newest backup ended, and returns its state.
+    fn ended(&self) -> String {
+        let newest = || self.temporal.workflows().into_iter().next();
+        let running = |state: &str| state.ends_with("RUNNING");
+        until("the backup ends", || newest().is_some_and(|(_, state)| !running(&state)));
+        newest().unwrap().1
+    }
+}
+
+/// A worker that is killed when it is dropped.
+struct Worker(Child);
+
+impl Worker {
+    fn start(machine: &TestEnvironment) -> Self {
+        Self(machine.start(&["worker", "--slots", "2", "--log-file", "worker.log"]))
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const COMPLETED: &str = "WORKFLOW_EXECUTION_STATUS_COMPLETED";
+const YEARLY: &str = "0 0 1 1 *";
+
+#[test]
+fn schedules_become_equal_to_a_declaration() {
+    let Some(fleet) = Fleet::start("") else { return };
+    let machine = fleet.machine(&[("main", YEARLY), ("other", "30 4 * * mon-fri")]);
+    let apply = |more: &[&str]| machine.run(&[&["fleet", "apply", "config.toml"], more].concat());
+    apply(&["-n"]).succeeds().stdout_has("create  main").fits();
+    apply(&[]).exits_with(64).stderr_has("--yes");
+    let written = apply(&["--yes", "--json"]).succeeds().json();
+    assert_eq!(
+        (&written["written"], written["changes"].as_array().unwrap().len()),
+        (&true.into(), 2)
+    );
+    apply(&["--yes"]).succeeds().stdout_has("nothing to change; 2 schedules as declared");
+    let shown = machine.run(&["fleet", "status", "--json"]).exits_with(3).json();
+    assert_eq!((&shown["totals"]["new"], &shown["total"]), (&2.into(), &2.into()));
+    assert!(shown["accounts"][0]["next"].as_str().unwrap().contains("-01-01T00:00:"), "{shown}");
+    // An update keeps the pause.
+    machine.run(&["fleet", "pause", "main", "--note", "moving"]).succeeds();
+    machine.edit("config.toml", YEARLY, "0 6 1 1 *");
+    apply(&["--yes"]).succeeds().stdout_has("update");
+    let shown = machine.run(&["fleet", "status", "--json"]).exits_with(3).json();
+    let main = &shown["accounts"][0];
+    assert_eq!(
+        (&main["account"], &main["paused"], &main["note"]),
+        (&"main".into(), &true.into(), &"moving".into())
+    );
+    machine.run(&["fleet", "resume", "main"]).succeeds();
+    // An account that is not declared has no schedule.
+    let fewer = fleet.config(&[("main", "0 6 1 1 *")]);
+    machine.write("fewer.toml", &fewer);
+    machine.run(&["fleet", "apply", "fewer.toml", "--yes", "--max-delete", "0"]).exits_with(5);
+    machine.run(&["fleet", "apply", "fewer.toml", "--yes"]).succeeds().stdout_has("delete");
+    machine
+        .run(&["fleet", "run", "other"])
+        .exits_with(1)
+        .stderr_has("no schedule of the account `other`");
+    let shown = machine.run(&["fleet", "status", "--json"]).json();
+    assert_eq!(shown["total"], 1);
+}
+
+#[test]
+fn a_worker_backs_up_what_temporal_starts() {
+    let Some(fleet) = Fleet::start("") else { return };
+    let machine = fleet.machine(&[("main", YEARLY)]);
+    machine.run(&["fleet", "apply", "config.toml", "--yes"]).succeeds();
+    let worker = Worker::start(&machine);
+    machine.run(&["fleet", "run", "main"]).succeeds();
+    assert_eq!(fleet.ended(), COMPLETED);
+    drop(worker);
+    // Another machine has the vault, and Temporal has no key.
+    let other = fleet.machine(&[("main", YEARLY)]);
+    other.run(&["check", "main"]).succeeds();
+    let (workflow, _) = fleet.temporal.workflows().remove(0);
+    let history = fleet.temporal.command(&["workflow", "show", "-w", &workflow, "-o", "json"]);
+    assert!(history.contains("back_up") && !history.contains(KEY), "{history}");
+    machine.run(&["fleet", "status"]).succeeds().stdout_has("complete").fits();
+}
+
+#[test]
+fn a_failed_backup_is_a_problem_of_the_fleet() {
+    let Some(fleet) = Fleet::start("") else { return };
+    let machine = fleet.machine(&[("main", YEARLY)]).variable("LINKS_KEY", "another-key");
+    machine.run(&["fleet", "apply", "config.toml", "--yes"]).succeeds();
+    let worker = Worker::start(&machine);
+    machine.run(&["fleet", "run", "main"]).succeeds();
+    assert_eq!(fleet.ended(), "WORKFLOW_EXECUTION_STATUS_FAILED");
+    drop(worker);
+    machine.run(&["fleet", "status"]).exits_with(1).stdout_has("failed").fits();
+    machine.run(&["status", "main"]).exits_with(1).stdout_has("key");
+}
+
+#[test]
+fn another_worker_goes_on_where_a_killed_one_stopped() {
+    let Some((fleet, _machine, worker)) = Fleet::crawling() else { return };
+    until("a checkpoint was made", || fleet.store.path().join("main/HEAD").exists());
+    worker.kill();
+    let before = fleet.service.new_requests().len();
+    let (other, _worker) = fleet.second_worker();
+    fleet.service.faults("latency=0ms");
+    assert_eq!(fleet.ended(), COMPLETED);
+    other.run(&["check", "main"]).succeeds();
+    let after = fleet.service.new_requests().len();
+    let whole = {
+        let fresh = Fleet::start("max-limit=2,result=total,rate-limit=zero").unwrap();
+        fresh.machine(&[("main", YEARLY)]).run(&["backup", "-q"]).succeeds();
+        fresh.service.new_requests().len()
+    };
+    assert!(after < whole, "{before} requests, then {after}; a whole backup takes {whole}");
+}
+
+#[test]
+fn a_worker_that_was_stopped_for_long_sends_nothing_more() {
+    let Some((fleet, machine, mut worker)) = Fleet::crawling() else { return };
+    machine.signal("-STOP", &worker.0);
+    fleet.service.faults("latency=0ms");
+    let (other, second) = fleet.second_worker();
+    assert_eq!(fleet.ended(), COMPLETED);
+    drop(second);
+    fleet.service.new_requests();
+    let head = || std::fs::read(fleet.store.path().join("main/HEAD")).unwrap();
+    let newest = head();
+    machine.signal("-CONT", &worker.0);
+    let gave_up = || machine.text("worker.log").contains("given to another worker");
+    until("the worker gave the account up", gave_up);
+    machine.signal("-TERM", &worker.0);
+    assert!(worker.0.wait().unwrap().success());
+    // The request that was under way may be repeated by the transport.
+    let late = fleet.service.new_requests();
+    assert!(late.len() <= 1, "{late:?}");
+    assert_eq!(head(), newest);
+    other.run(&["check", "main"]).succeeds();
+}
+
+#[test]
+fn a_worker_that_is_told_to_stop_leaves_the_rest_to_another() {
+    let Some((fleet, machine, mut worker)) = Fleet::crawling() else { return };
+    machine.signal("-TERM", &worker.0);
+    assert!(worker.0.wait().unwrap().success());
+    let before = fleet.service.new_requests();
+    let (_other, _worker) = fleet.second_worker();
+    fleet.service.faults("latency=0ms");
+    assert_eq!(fleet.ended(), COMPLETED);
+    let after = fleet.service.new_requests();
+    let is_list = |it: &&String| !it.contains("/account");
+    let repeated = after.iter().filter(is_list).filter(|it| before.contains(it)).count();
+    assert!(repeated <= 5, "{before:?}, then {after:?}");
+}
+
+#[test]
+fn each_mistake_of_the_connection_is_one_clear_error() {
+    let unreachable = TestEnvironment::new().config("[fleet]\ntemporal = \"http://127.0.0.1:1\"\n");
+    for command in [&["fleet", "status"][..], &["worker"]] {
+        let output = unreachable.run(command).exits_with(1);
+        output.stderr_has("Temporal at http://127.0.0.1:1: ").stderr_has("start the server");
+    }
+    let Some(fleet) = Fleet::start("") else { return };
+    let url = fleet.temporal.url();
+    let text = format!("[fleet]\ntemporal = \"{url}\"\nnamespace = \"missing\"\n");
+    let missing = TestEnvironment::new().config(&text);
+    for command in [&["fleet", "status"][..], &["worker"]] {
+        let output = missing.run(command).exits_with(1);
+        output.stderr_has("temporal operator namespace create missing");
+    }
+    let text = format!("[fleet]\ntemporal = \"{}\"\n", url.replace("http:", "https:"));
+    let plain = TestEnvironment::new().config(&text);
+    plain.run(&["fleet", "status"]).exits_with(1).stderr_has("Temporal at https://127.0.0.1");
+    let local =
+        TestEnvironment::new().account_with(&fleet.service.url(), "schedule = \"@daily\"\n");
+    local.run(&["fleet", "apply", "config.toml"]).exits_with(1).stderr_has("are local files");
+}
