@@ -109,3 +109,62 @@ fn the_configurations_of_the_workers_are_valid() {
         }
     }
 }
+
+/// The documents of the YAML files in `examples/deploy/`, by name of the file.
+#[cfg(feature = "fleet")]
+fn documents() -> Option<Vec<(String, Value)>> {
+    // moto needs PyYAML, and is installed with it.
+    let python = crate::fleet::programs::find("moto_server")?.with_file_name("python");
+    let script = "import json, pathlib, sys, yaml\n\
+        files = pathlib.Path(sys.argv[1]).rglob('*.yaml')\n\
+        print(json.dumps([(f.name, d) for f in files for d in yaml.safe_load_all(f.read_text())]))";
+    let output =
+        Command::new(python).args(["-c", script]).arg(folder().parent().unwrap()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[cfg(feature = "fleet")]
+#[test]
+fn every_manifest_refers_to_resources_that_exist() {
+    let Some(documents) = documents() else { return };
+    let of_kind = |kind: &str| -> Vec<&Value> {
+        documents.iter().map(|(_, it)| it).filter(|it| it["kind"] == kind).collect()
+    };
+    let only = |kind: &str| -> &Value {
+        let [one] = of_kind(kind)[..] else { panic!("{kind}") };
+        one
+    };
+    let worker = only("Deployment");
+    let labels = &worker["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(&worker["spec"]["selector"]["matchLabels"], labels);
+    assert_eq!(&only("PodDisruptionBudget")["spec"]["selector"]["matchLabels"], labels);
+    let scaler = &only("HorizontalPodAutoscaler")["spec"];
+    assert_eq!(scaler["scaleTargetRef"]["name"], worker["metadata"]["name"]);
+    assert!(
+        WORKER_METRICS
+            .contains(&scaler["metrics"][0]["external"]["metric"]["name"].as_str().unwrap())
+    );
+
+    let kustomization = only("Kustomization");
+    for file in kustomization["resources"].as_array().unwrap() {
+        assert!(documents.iter().any(|(name, _)| name == file), "{file}");
+    }
+    let config = &kustomization["configMapGenerator"][0]["name"];
+    let secrets: Vec<_> = of_kind("Secret").into_iter().map(|it| &it["metadata"]["name"]).collect();
+    for pod in [worker, only("Job")].map(|it| &it["spec"]["template"]["spec"]) {
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        let container = &pod["containers"][0];
+        assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+        let volumes = pod["volumes"].as_array().unwrap();
+        for mount in container["volumeMounts"].as_array().unwrap() {
+            assert!(volumes.iter().any(|it| it["name"] == mount["name"]), "{mount}");
+        }
+        for volume in volumes {
+            let map = volume.pointer("/configMap/name");
+            assert!(map.is_none_or(|it| it == config), "{volume}");
+            let secret = volume.pointer("/secret/secretName");
+            assert!(secret.is_none_or(|it| secrets.contains(&it)), "{volume}");
+        }
+    }
+}

@@ -8,7 +8,8 @@
 //! - `hostile_store` runs it with stores and files that say what is not so.
 //! - `local_copies` runs it with a bound of the local copies.
 //! - `s3_servers` starts S3 servers for `s3_store`, which runs the program with vaults there.
-//! - `temporal_server` starts Temporal for `workers`, which runs schedules and workers there.
+//! - `temporal_server` starts Temporal for `workers`, which runs schedules and workers there; `typed` types
+//!   the commands of docs/fleet.md.
 
 mod crawl_checkpoints;
 mod encrypted_copy;
@@ -18,11 +19,12 @@ mod folder_store;
 mod hostile_store;
 mod local_copies;
 mod lost_machines;
-mod programs;
+pub mod programs;
 mod run_checkpoints;
 mod s3_servers;
 mod s3_store;
 mod stored_machine;
 mod temporal_server;
 mod two_machines;
+mod typed;
 mod workers;
