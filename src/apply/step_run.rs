@@ -175,8 +175,10 @@ impl PlanRunner<'_> {
         }
         let stored = self.vault.has_checkpoints();
         let mut group = vec![nth];
+        // No list shows whether it took effect, so it is marked only just before it is sent.
         let alone = |work: &StepRun| {
-            work.step.verb == Verb::Create && !work.step.resource.spec().shows_key()
+            let keyless = work.step.verb == Verb::Create && !work.step.resource.spec().shows_key();
+            keyless || step_request::sets_password(&work.step)
         };
         if (stored || self.client.limit() == Some(0)) && !alone(&self.all[nth]) {
             let more = (nth + 1..self.all.len()).take(SENT_BATCH - 1);

@@ -154,3 +154,15 @@ fn a_run_that_another_machine_overtook_writes_nothing_and_exits_with_4() {
     one.run(&import).succeeds();
     assert_eq!(shared.service.writes().len(), 1);
 }
+
+#[test]
+fn a_crawl_that_reaches_a_limit_is_put_as_it_is() {
+    let whole = whole_backup();
+    let shared = shared();
+    let one = shared.machine_with("max_in_flight = 1\n");
+    assert_ne!(one.run(&["backup", "-q", "--max-requests", "12"]).code(), Some(0));
+    let read = shared.service.new_requests().len();
+    machine(&shared).run(&["backup", "-q"]).succeeds();
+    let rest = shared.service.new_requests().len();
+    assert!(read >= 12 && read + rest <= whole + 5, "{read} requests, then {rest} of {whole}");
+}

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
-use linkvault::apply::{ApplyError, RunReport};
+use linkvault::apply::step_request::set_password;
+use linkvault::apply::{ApplyError, ApplyOptions, RunReport, StepSecrets};
 use linkvault::change::plan::Plan;
 use linkvault::clock::{SimulatedClock, Timestamp};
 use linkvault::fleet::error::StoreErrorKind;
@@ -159,6 +160,29 @@ fn nothing_is_written_while_the_journal_cannot_be_put() {
     machine.store.put(PutOver::Fetched).unwrap();
     let mut other = StoredMachine::new(machine.world.another_machine(), &objects, HOUR);
     assert_eq!(finish(&mut other, &plan).done, 1);
+}
+
+/// A password that was not sent yet is not taken for one that may be set.
+#[test]
+fn a_password_is_marked_as_sent_alone() {
+    for moment in 1..60 {
+        let (_, objects) = memory();
+        let mut plan = campaigns(&["One", "Two"]);
+        set_password(&mut plan, None);
+        let secrets = StepSecrets { password: Some("correct horse".to_owned()) };
+        let mut lost = StoredMachine::new(world("rate-limit=60"), &objects, HOUR);
+        lost.world.dies_after = Some(moment);
+        lost.fetch().unwrap();
+        let _ = lost.world.apply(&plan, &ApplyOptions { secrets, ..options() });
+        let wrote = lost.world.wrote.lock().unwrap().len();
+        let mut other = StoredMachine::new(lost.world.another_machine(), &objects, HOUR);
+        other.fetch().unwrap();
+        if wrote == 1 {
+            let _ = work(&mut other.world, &plan);
+            let state = rows(&other.world.open())[2].state;
+            assert_ne!(state, StepState::Unknown, "at {moment}");
+        }
+    }
 }
 
 /// A machine that was believed lost goes on after another one has continued its run.
