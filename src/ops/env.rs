@@ -317,10 +317,9 @@ impl Env {
         self.redact_secrets_of(config.accounts());
         let accounts = config.accounts();
         // A file that is also the vault of an account without a store is no copy.
-        let is_vault = |it: &AccountConfig| {
-            accounts.iter().any(|other| other.store.is_none() && other.vault == it.vault)
-        };
-        let stored = accounts.iter().filter(|it| it.store.is_some() && !is_vault(it));
+        let plain: BTreeSet<_> =
+            accounts.iter().filter(|it| it.store.is_none()).map(|it| &it.vault).collect();
+        let stored = accounts.iter().filter(|it| it.store.is_some() && !plain.contains(&it.vault));
         let stored = stored.map(|it| (it.name.clone(), it.vault.clone())).collect();
         *self.stored.lock().unwrap_or_else(PoisonError::into_inner) = stored;
         *self.fleet.lock().unwrap_or_else(PoisonError::into_inner) = Some(config.fleet.clone());
