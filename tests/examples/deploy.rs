@@ -114,7 +114,8 @@ fn the_configurations_of_the_workers_are_valid() {
 #[cfg(feature = "fleet")]
 fn documents() -> Option<Vec<(String, Value)>> {
     // moto needs PyYAML, and is installed with it.
-    let python = crate::fleet::programs::find("moto_server")?.with_file_name("python");
+    let moto = crate::fleet::programs::find("moto_server")?.canonicalize().unwrap();
+    let python = moto.with_file_name("python");
     let script = "import json, pathlib, sys, yaml\n\
         files = pathlib.Path(sys.argv[1]).rglob('*.yaml')\n\
         print(json.dumps([(f.name, d) for f in files for d in yaml.safe_load_all(f.read_text())]))";
