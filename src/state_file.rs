@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
+use serde::Serialize;
+
 use crate::files::{
     self, Durability, beside, open_private, private_file, private_folder_of, read_private,
 };
@@ -16,7 +18,7 @@ use crate::health::attempt::BackupAttempt;
 use crate::health::persisted_state::{PersistedState, file};
 
 /// linkvault never writes a longer file.
-const MAX_SIZE: u64 = 4 << 20;
+pub const MAX_SIZE: u64 = 4 << 20;
 
 /// The file's size is a multiple of this, so that on a full disk the next attempt fits in the
 /// blocks that the file already has.
@@ -95,14 +97,18 @@ fn read(path: &Path) -> io::Result<PersistedState> {
 
 /// Waits for the lock of the file. Without a lock, for example on a full disk, the caller writes
 /// anyway: a record that may be overwritten is better than none.
-fn lock(path: &Path) -> Option<File> {
+pub fn lock(path: &Path) -> Option<File> {
     private_folder_of(path).ok()?;
     let file = private_file(&beside(path, ".lock")).ok()?;
     file.lock().ok()?;
     Some(file)
 }
 
-fn replace(path: &Path, persisted: &PersistedState) -> io::Result<()> {
+/// Replaces the file by `persisted`, also on a full disk.
+///
+/// # Errors
+/// When the file cannot be written; it is then unchanged.
+pub fn replace(path: &Path, persisted: &impl Serialize) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(persisted)?;
     // JSON allows spaces after the document.
     bytes.resize(bytes.len().next_multiple_of(BLOCK), b' ');

@@ -321,7 +321,7 @@ impl DaemonLoop {
             tracing::error!(account, "the delivery panicked: {}", panic_message(&*panic));
         }
         let changed = left != taken;
-        self.state.restore_pending(account, &taken, left);
+        self.state.restore_pending(account, &taken, &left);
         if changed {
             self.state.persist(account, write_state);
         }

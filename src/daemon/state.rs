@@ -402,8 +402,8 @@ impl DaemonState {
         Some(pending)
     }
 
-    /// Puts back the alerts that are `left` of `taken`, before those that were added meanwhile.
-    pub fn restore_pending(&self, account: &str, taken: &PendingAlerts, left: PendingAlerts) {
+    /// Removes the alerts that were `taken` for delivery and are not `left`.
+    pub fn restore_pending(&self, account: &str, taken: &PendingAlerts, left: &PendingAlerts) {
         let mut state = self.state();
         let Some(account_state) = state.accounts.get_mut(account) else { return };
         account_state.delivering = false;

@@ -118,6 +118,23 @@ impl CircuitBreaker {
     }
 }
 
+/// Whether an alert may be sent at `now`: the first one of a channel.
+#[must_use]
+pub fn has_due(outbox: &[PendingAlert], now: Timestamp) -> bool {
+    let mut channels = Vec::new();
+    outbox.iter().any(|item| {
+        let is_first = !channels.contains(&item.channel);
+        channels.push(item.channel);
+        is_first && is_due(item, now)
+    })
+}
+
+/// Whether the time of the alert's next delivery has come. After the clock was set back, an alert
+/// waits for one pause at most.
+fn is_due(item: &PendingAlert, now: Timestamp) -> bool {
+    item.next <= now || item.next > now.plus(MAX_PAUSE)
+}
+
 /// Calls `send` for each alert that is ready, in order, and removes the delivered ones. After a
 /// failure the channel waits until the alert's next time, so that the end of a problem never
 /// arrives before its beginning. Returns the errors.
@@ -132,9 +149,7 @@ pub fn deliver(
         if blocked.contains(&item.channel) {
             return true;
         }
-        // After the clock was set back, an alert waits for one pause at most.
-        let too_far = item.next > now.plus(MAX_PAUSE);
-        if item.next > now && !too_far {
+        if !is_due(item, now) {
             blocked.push(item.channel);
             return true;
         }

@@ -179,10 +179,20 @@ impl PersistedState {
         (pending != PendingAlerts::default()).then_some(pending)
     }
 
-    /// Puts back the alerts that are `left` of `taken`, before those that were added meanwhile.
-    pub fn restore_pending(&mut self, taken: &PendingAlerts, left: PendingAlerts) {
-        self.outbox.retain(|item| !taken.outbox.contains(item));
-        self.outbox.splice(0..0, left.outbox);
+    /// Removes the alerts that were `taken` for delivery and are not `left`. Those that were added
+    /// or removed meanwhile stay so.
+    pub fn restore_pending(&mut self, taken: &PendingAlerts, left: &PendingAlerts) {
+        let find = |outbox: &[PendingAlert], item: &PendingAlert| {
+            outbox.iter().find(|it| it.is_same(item)).cloned()
+        };
+        let outbox = std::mem::take(&mut self.outbox).into_iter().filter_map(|item| {
+            if find(&taken.outbox, &item).is_some() {
+                find(&left.outbox, &item)
+            } else {
+                Some(item)
+            }
+        });
+        self.outbox = outbox.collect();
         self.heartbeat &= left.heartbeat || !taken.heartbeat;
     }
 

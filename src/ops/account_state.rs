@@ -94,7 +94,7 @@ pub fn deliver_alerts(
     let mut left = taken.clone();
     deliver_pending(env, account, &hidden, breaker, &mut left);
     if left != taken {
-        persisted = update(account, |persisted| persisted.restore_pending(&taken, left))?;
+        persisted = update(account, |persisted| persisted.restore_pending(&taken, &left))?;
     }
     Ok(RecordedState::of(&persisted))
 }

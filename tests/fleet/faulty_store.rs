@@ -31,7 +31,7 @@ struct State {
     rng: Rng,
     /// One of this number of requests has a fault; none if 0.
     faults: u32,
-    /// The faults of the next requests for `HEAD`, before those that are drawn.
+    /// The faults of the next requests for `HEAD` and `STATE`, before those that are drawn.
     next: VecDeque<Fault>,
     /// From now on no request is answered, as if the machine were cut off.
     cut_off: bool,
@@ -44,6 +44,7 @@ struct State {
 /// A fault of a request.
 #[derive(Debug)]
 pub enum Fault {
+    None,
     Refused,
     AnswerLost,
     Late,
@@ -78,9 +79,14 @@ impl FaultyStore {
         (state.faults, state.cut_off) = (0, false);
     }
 
-    /// The next requests for `HEAD` have these faults.
+    /// The next requests for `HEAD` and `STATE` have these faults.
     pub fn plan(&self, faults: impl IntoIterator<Item = Fault>) {
         self.state().next.extend(faults);
+    }
+
+    /// Forgets the planned faults.
+    pub fn clear_plan(&self) {
+        self.state().next.clear();
     }
 
     /// The store without its faults.
@@ -96,10 +102,10 @@ impl FaultyStore {
     fn fault(&self, path: &Path) -> Option<Fault> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state();
-        if path.filename() == Some("HEAD")
+        if matches!(path.filename(), Some("HEAD" | "STATE"))
             && let Some(planned) = state.next.pop_front()
         {
-            return Some(planned);
+            return Some(planned).filter(|it| !matches!(it, Fault::None));
         }
         if state.cut_off {
             return Some(Fault::Refused);

@@ -1,6 +1,7 @@
 //! Vaults in object stores.
 //!
 //! - `two_machines` simulates machines that share a vault, in a `faulty_store`.
+//! - `shared_state` simulates machines that share the recorded state of an account there.
 //! - `stored_machine` is a machine whose vault is put while it works: `crawl_checkpoints`,
 //!   `run_checkpoints`.
 //! - `folder_store` runs the program with a vault in a folder, `lost_machines` on machines that are killed.
@@ -23,6 +24,7 @@ pub mod programs;
 mod run_checkpoints;
 mod s3_servers;
 mod s3_store;
+mod shared_state;
 mod stored_machine;
 mod temporal_server;
 mod two_machines;

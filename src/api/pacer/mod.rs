@@ -52,6 +52,8 @@ use request_log::{MARGIN, Ms, RequestLog, WINDOW};
 pub use state::{PacerState, StoreOutcome};
 use std::time::Duration;
 
+/// The window of the service's rate limit.
+pub const WINDOW_TIME: Duration = Duration::from_millis(WINDOW.unsigned_abs());
 /// Requests per window if the service does not tell the limit.
 const DEFAULT_LIMIT: u64 = 30;
 /// Maximum error of a time that is truncated to the second.

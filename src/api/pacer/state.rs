@@ -61,6 +61,27 @@ pub struct StoredTurn {
     keeps_pace: bool,
 }
 
+impl PacerState {
+    /// The state with all times later by `by` milliseconds.
+    #[must_use]
+    pub fn moved(&self, by: i64) -> Self {
+        let later = |at: i64| at.saturating_add(by);
+        let flight = |it: &StoredFlight| StoredFlight { sent: later(it.sent), ..*it };
+        let turn =
+            |it: &StoredTurn| StoredTurn { since: later(it.since), ready: later(it.ready), ..*it };
+        Self {
+            saved: later(self.saved),
+            until: later(self.until),
+            turned: self.turned.map(later),
+            not_before: self.not_before.map(later),
+            requests: self.requests.iter().map(|&(at, count)| (later(at), count)).collect(),
+            in_flight: self.in_flight.iter().map(flight).collect(),
+            queue: self.queue.iter().map(turn).collect(),
+            ..self.clone()
+        }
+    }
+}
+
 impl Pacer {
     /// The state for other clients. Must be stored before each request and after its response.
     #[must_use]

@@ -197,7 +197,7 @@ fn alerts_added_during_a_delivery_are_kept() {
     add(&[3]);
     let left =
         PendingAlerts { outbox: vec![PendingAlert { tries: 1, ..item(2) }], heartbeat: false };
-    daemon_state.restore_pending("main", &taken, left);
+    daemon_state.restore_pending("main", &taken, &left);
     let pending: Vec<_> = persisted(&daemon_state, "main")
         .outbox
         .iter()
