@@ -97,6 +97,13 @@ impl Home {
         self.vaults_folder().join(format!("{}.pace", key.fingerprint(service)))
     }
 
+    /// The file with the random id of this home, by which machines that share a vault tell each
+    /// other apart.
+    #[must_use]
+    pub fn machine_file(&self) -> PathBuf {
+        self.data.join("machine")
+    }
+
     /// The file with the state of the built-in sandbox.
     #[must_use]
     pub fn sandbox_file(&self) -> PathBuf {

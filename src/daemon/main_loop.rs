@@ -43,6 +43,32 @@ pub trait Worker: Send + Sync + 'static {
     );
     /// Delivers pending alerts and heartbeats. Those that remain in `pending` are retried later.
     fn deliver(&self, account: &str, pending: &mut PendingAlerts);
+    /// The recorded state of an account, and a warning if it is broken.
+    fn read_state(&self, scheduled: &ScheduledAccount) -> (PersistedState, Option<String>) {
+        PersistedState::read(&scheduled.vault)
+    }
+    /// Writes the recorded state of an account, and merges what others have recorded.
+    ///
+    /// # Errors
+    /// A message for the log, if it cannot be written.
+    fn write_state(
+        &self,
+        scheduled: &ScheduledAccount,
+        persisted: &mut PersistedState,
+    ) -> Result<(), String> {
+        write_local_state(scheduled, persisted)
+    }
+}
+
+/// Writes the recorded state beside the vault.
+pub(super) fn write_local_state(
+    scheduled: &ScheduledAccount,
+    persisted: &mut PersistedState,
+) -> Result<(), String> {
+    persisted.write(&scheduled.vault).map_err(|error| {
+        let file = crate::health::persisted_state::file(&scheduled.vault);
+        format!("cannot write {}: {error}", file.display())
+    })
 }
 
 /// An event for the process that runs the loop, such as for the service manager.
@@ -97,7 +123,7 @@ impl DaemonLoop {
         let all_scheduled = self.worker.scheduled_accounts()?;
         let mut found = BTreeMap::new();
         for scheduled in self.state.new_accounts(&all_scheduled) {
-            let (persisted, broken) = PersistedState::read(&scheduled.vault);
+            let (persisted, broken) = self.worker.read_state(&scheduled);
             if let Some(broken) = broken {
                 tracing::warn!(account = scheduled.account, "{}", Escaped(broken));
             }
@@ -108,7 +134,7 @@ impl DaemonLoop {
             tracing::debug!(account, "the account {what}");
         }
         for account in self.state.dirty_accounts() {
-            self.state.persist(&account, write_state);
+            self.persist(&account);
         }
         Ok(())
     }
@@ -240,11 +266,12 @@ impl DaemonLoop {
                 persisted,
             );
         };
+        self.merge_persisted(account);
         self.state.record_attempt(job, &attempt, summary, &mut |it, persisted| {
             evaluate(None, it, persisted)
         });
         // Recorded before the work after the backup, which may take long.
-        self.state.persist(account, write_state);
+        self.persist(account);
         let after = catch_unwind(AssertUnwindSafe(|| worker.post_backup(account, &attempt)));
         let after = after.unwrap_or_else(|it| Some(vec![guarded("the work after the backup", it)]));
         let after = after.as_deref();
@@ -252,7 +279,7 @@ impl DaemonLoop {
             self.state.record_post_backup(job, failures);
         }
         self.state.finish_job(job, &mut |it, persisted| evaluate(after, it, persisted));
-        self.state.persist(account, write_state);
+        self.persist(account);
         self.waker.wake();
         self.deliver(account);
     }
@@ -286,13 +313,12 @@ impl DaemonLoop {
             if let Some(summary) = summary.ok().flatten() {
                 self.state.set_vault_summary(account, summary);
             }
-            self.state
-                .merge_persisted(account, |scheduled| PersistedState::known(&scheduled.vault));
+            self.merge_persisted(account);
             if self
                 .state
                 .evaluate(account, &mut |it, persisted| self.evaluate_guarded(it, None, persisted))
             {
-                self.state.persist(account, write_state);
+                self.persist(account);
             }
         }
         for account in &accounts {
@@ -313,6 +339,19 @@ impl DaemonLoop {
         }
     }
 
+    /// Merges what other processes, and other machines, have recorded.
+    fn merge_persisted(&self, account: &str) {
+        self.state.merge_persisted(account, |scheduled| PersistedState::known(&scheduled.vault));
+    }
+
+    fn persist(&self, account: &str) {
+        self.state.persist(account, |scheduled, persisted| {
+            if let Err(why) = self.worker.write_state(scheduled, persisted) {
+                tracing::error!(account, "{}", Escaped(why));
+            }
+        });
+    }
+
     fn deliver(&self, account: &str) {
         let Some(taken) = self.state.take_pending(account) else { return };
         let mut left = taken.clone();
@@ -323,7 +362,7 @@ impl DaemonLoop {
         let changed = left != taken;
         self.state.restore_pending(account, &taken, &left);
         if changed {
-            self.state.persist(account, write_state);
+            self.persist(account);
         }
     }
 
@@ -347,16 +386,8 @@ impl DaemonLoop {
             };
             report(&job.scheduled.account, &attempt);
             self.state.record_stopped(&job, &attempt);
-            self.state.persist(&job.scheduled.account, write_state);
+            self.persist(&job.scheduled.account);
         }
-    }
-}
-
-fn write_state(scheduled: &ScheduledAccount, persisted: &mut PersistedState) {
-    if let Err(error) = persisted.write(&scheduled.vault) {
-        let file = crate::health::persisted_state::file(&scheduled.vault);
-        let (account, file) = (scheduled.account.as_str(), file.display());
-        tracing::error!(account, "cannot write {file}: {error}");
     }
 }
 

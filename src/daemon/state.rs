@@ -21,8 +21,6 @@ const ALIVE: Duration = Duration::from_secs(60);
 pub struct DaemonState {
     clock: Arc<dyn Clock>,
     state: Mutex<SharedState>,
-    /// Held while a persisted state is written, so that the newest is written last.
-    write_lock: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -45,6 +43,8 @@ struct AccountState {
     vault_summary: VaultSummary,
     /// Whether the state file is out of date and no running backup will write it.
     dirty: bool,
+    /// Held while the persisted state is written, so that the newest is written last.
+    write_lock: Arc<Mutex<()>>,
     /// Whether a thread is delivering its alerts.
     delivering: bool,
     running: Option<Timestamp>,
@@ -70,7 +70,7 @@ impl DaemonState {
     /// A state without accounts.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, state: Mutex::default(), write_lock: Mutex::default() }
+        Self { clock, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, SharedState> {
@@ -338,19 +338,22 @@ impl DaemonState {
         account: &str,
         read: impl FnOnce(&ScheduledAccount) -> Option<PersistedState>,
     ) {
-        let _guard = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(scheduled) =
-            self.state().accounts.get(account).map(|account_state| account_state.scheduled.clone())
-        else {
-            return;
-        };
+        let Some((lock, scheduled)) = self.write_lock(account) else { return };
+        let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(found) = read(&scheduled) else { return };
         let mut state = self.state();
         let account_state =
             state.accounts.get_mut(account).filter(|it| it.scheduled.vault == scheduled.vault);
         if let Some(account_state) = account_state {
-            account_state.persisted.take_record(&found);
+            account_state.persisted.take_found(found);
         }
+    }
+
+    /// The lock that is held while the persisted state of an account is written.
+    fn write_lock(&self, account: &str) -> Option<(Arc<Mutex<()>>, ScheduledAccount)> {
+        let state = self.state();
+        let found = state.accounts.get(account)?;
+        Some((Arc::clone(&found.write_lock), found.scheduled.clone()))
     }
 
     /// The accounts whose state file is out of date.
@@ -361,14 +364,15 @@ impl DaemonState {
         dirty.map(|(account, _)| account.clone()).collect()
     }
 
-    /// Writes the persisted state of an account with `write`, one account at a time, and merges
-    /// what other processes have recorded in the file.
+    /// Writes the persisted state of an account with `write`, one thread at a time, and merges what
+    /// other processes have recorded in the file.
     pub fn persist(
         &self,
         account: &str,
         write: impl FnOnce(&ScheduledAccount, &mut PersistedState),
     ) {
-        let _guard = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((lock, _)) = self.write_lock(account) else { return };
+        let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = self.state().accounts.get_mut(account).map(|account_state| {
             account_state.dirty = false;
             let persisted = account_state.persisted.clone();
@@ -376,17 +380,20 @@ impl DaemonState {
             (account_state.scheduled.clone(), persisted)
         });
         let Some((scheduled, mut persisted)) = taken else { return };
-        let pending = persisted.pending.clone();
+        let sent = persisted.clone();
         write(&scheduled, &mut persisted);
         let mut state = self.state();
         let Some(account_state) = state.accounts.get_mut(account) else { return };
         if account_state.scheduled.vault != scheduled.vault {
             return;
         }
-        if persisted.pending.is_empty() {
-            account_state.persisted.take_record(&persisted);
+        if !persisted.pending.is_empty() {
+            account_state.persisted.pending.splice(0..0, sent.pending);
+        } else if persisted.base.is_some() {
+            account_state.persisted.rebase(&sent, &persisted);
+            account_state.persisted.base = persisted.base;
         } else {
-            account_state.persisted.pending.splice(0..0, pending);
+            account_state.persisted.take_record(&persisted);
         }
     }
 
@@ -494,6 +501,7 @@ impl AccountState {
             persisted,
             vault_summary: summary,
             dirty,
+            write_lock: Arc::default(),
             delivering: false,
             running: None,
             is_recorded: false,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime};
 
+use super::main_loop::write_local_state;
 use super::{AccountStatus, FinishedBackup, PendingAlerts, Worker};
 use crate::config::{AccountConfig, Config, DaemonSettings, key_variables};
 use crate::escaped::Escaped;
@@ -18,8 +19,8 @@ use crate::health::persisted_state::PersistedState;
 use crate::health::scheduled_account::ScheduledAccount;
 use crate::model::SnapshotId;
 use crate::ops::account_session::SessionLimits;
-use crate::ops::account_state::apply_status;
-use crate::ops::alert_delivery;
+use crate::ops::account_state::{apply_status, deliver_shared, write_state};
+use crate::ops::alert_delivery::deliver_pending;
 use crate::ops::backup::{BackupRequest, attempt_backup};
 use crate::ops::backup_attempts::attempt_of_error;
 use crate::ops::post_backup::post_backup;
@@ -78,6 +79,12 @@ impl DaemonWorker {
 
     fn account(&self, name: &str) -> Option<AccountConfig> {
         self.config().as_ref()?.account(name).ok()
+    }
+
+    /// The account, if its vault lives in a store.
+    fn stored_account(&self, scheduled: &ScheduledAccount) -> Option<AccountConfig> {
+        let account = self.account(&scheduled.account)?;
+        Some(account).filter(|it| it.store.is_some() && it.vault == scheduled.vault)
     }
 
     /// The daemon's own settings in the configuration that was last read.
@@ -191,7 +198,42 @@ impl Worker for DaemonWorker {
     fn deliver(&self, account: &str, pending: &mut PendingAlerts) {
         let Some(account) = self.account(account) else { return };
         let hidden = key_variables(self.config().iter().flat_map(Config::accounts));
-        alert_delivery::deliver_pending(&self.env, &account, &hidden, &self.breaker, pending);
+        if account.store.is_none() {
+            return deliver_pending(&self.env, &account, &hidden, &self.breaker, pending);
+        }
+        match deliver_shared(&self.env, &account, &hidden, &self.breaker) {
+            Ok(state) => pending.leave(&state),
+            Err(failure) => {
+                tracing::error!(account = account.name, "{}", Escaped(failure.message));
+            }
+        }
+    }
+
+    fn read_state(&self, scheduled: &ScheduledAccount) -> (PersistedState, Option<String>) {
+        let (mut persisted, warning) = PersistedState::read(&scheduled.vault);
+        if self.stored_account(scheduled).is_some() {
+            persisted.base = Some(Box::new(persisted.clone()));
+        }
+        (persisted, warning)
+    }
+
+    fn write_state(
+        &self,
+        scheduled: &ScheduledAccount,
+        persisted: &mut PersistedState,
+    ) -> Result<(), String> {
+        let Some(account) = self.stored_account(scheduled) else {
+            return write_local_state(scheduled, persisted);
+        };
+        match write_state(&self.env, &account, persisted) {
+            Ok(None) => Ok(()),
+            Ok(Some(why)) => {
+                let account = account.name;
+                tracing::warn!(account, "recorded on this machine only: {}", Escaped(why));
+                Ok(())
+            }
+            Err(failure) => Err(failure.message),
+        }
     }
 }
 

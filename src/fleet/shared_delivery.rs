@@ -47,12 +47,14 @@ impl SharedState {
         let mut left = taken.clone();
         send(&mut left);
         if left != taken || is_own(&known.document) {
+            let alone = known.unshared.take();
             known = self.update(None, false, clock.now(), &mut |document| {
                 document.state.restore_pending(&taken, &left);
                 if is_own(document) {
                     document.delivery = None;
                 }
             })?;
+            known.unshared = known.unshared.or(alone);
         }
         Ok(known)
     }

@@ -17,6 +17,7 @@ use super::objects::Objects;
 use super::probe::probe;
 use super::state_document::{DELIVERY_TIME, MAX_STATE, STATE, StateDocument};
 use crate::clock::Timestamp;
+use crate::config::VaultAddress;
 use crate::files::{Durability, beside, read_private, replace};
 use crate::health::attempt::BackupAttempt;
 use crate::health::pending_alerts::PendingAlert;
@@ -31,7 +32,8 @@ const MAX_PUTS: usize = 50;
 /// The state of an account in a store, and the file with the last known one.
 #[derive(Debug)]
 pub struct SharedState {
-    objects: Objects,
+    /// The error of a store whose settings are invalid.
+    objects: Result<Objects, (StoreErrorKind, String)>,
     copy: PathBuf,
     machine: String,
 }
@@ -92,7 +94,7 @@ struct Doubt {
 /// What is at the name of the object.
 enum Found {
     Missing,
-    Document(ObjectTag, StateDocument),
+    Document(ObjectTag, Box<StateDocument>),
     Broken(ObjectTag, StoreError),
 }
 
@@ -101,7 +103,22 @@ impl SharedState {
     /// the machine with this id.
     #[must_use]
     pub fn new(objects: Objects, copy: &Path, machine: &str) -> Self {
+        Self { objects: Ok(objects), copy: copy.to_owned(), machine: machine.to_owned() }
+    }
+
+    /// As [`Self::new`], with the objects at `address`. Sends no request. If the settings of the
+    /// store are invalid, changes are made to the file.
+    #[must_use]
+    pub fn open(address: Option<&VaultAddress>, copy: &Path, machine: &str) -> Self {
+        let objects = match address.map(Objects::open) {
+            Some(objects) => objects.map_err(|error| (error.kind, error.what)),
+            None => Err((StoreErrorKind::NoBucket, "the vault lives in no store".to_owned())),
+        };
         Self { objects, copy: copy.to_owned(), machine: machine.to_owned() }
+    }
+
+    fn objects(&self) -> Result<&Objects, StoreError> {
+        self.objects.as_ref().map_err(|(kind, what)| StoreError::new(*kind, what.clone()))
     }
 
     /// Reads `STATE` into the file.
@@ -200,7 +217,7 @@ impl SharedState {
         let before = local.shared.unsynced.len();
         let mut found = match &local.shared.known {
             Some((tag, document)) if !is_fresh && local.shared.doubts.is_empty() => {
-                Found::Document(tag.clone(), document.clone())
+                Found::Document(tag.clone(), Box::new(document.clone()))
             }
             _ => self.read()?,
         };
@@ -208,7 +225,7 @@ impl SharedState {
         for _ in 0..MAX_PUTS {
             if let Found::Document(tag, theirs) = &found {
                 if writes.iter().any(|it| theirs.was_written(&self.machine, it)) {
-                    return Ok((tag.clone(), theirs.clone()));
+                    return Ok((tag.clone(), theirs.as_ref().clone()));
                 }
                 self.advance(local, tag, theirs);
             }
@@ -218,7 +235,7 @@ impl SharedState {
                     *warning = Some(self.keep_broken(error));
                     (Some(tag), None)
                 }
-                Found::Document(tag, document) => (Some(tag), Some(document)),
+                Found::Document(tag, document) => (Some(tag), Some(&**document)),
             };
             let mut document = self.merged(local, theirs);
             change(&mut document);
@@ -232,9 +249,9 @@ impl SharedState {
             document.stamp(&self.machine, &write, now);
             let bytes = document.bytes()?;
             if tag.is_none() {
-                probe(&self.objects)?;
+                probe(self.objects()?)?;
             }
-            let failure = match self.objects.put_if(STATE, &bytes, tag) {
+            let failure = match self.objects()?.put_if(STATE, &bytes, tag) {
                 Ok(ConditionalPut::Written(tag)) if tag.e_tag.is_some() => {
                     return Ok((tag, document));
                 }
@@ -253,7 +270,7 @@ impl SharedState {
             let Some(error) = failure else { continue };
             if let Found::Document(tag, theirs) = &found {
                 if writes.iter().any(|it| theirs.was_written(&self.machine, it)) {
-                    return Ok((tag.clone(), theirs.clone()));
+                    return Ok((tag.clone(), theirs.as_ref().clone()));
                 }
                 self.advance(local, tag, theirs);
             }
@@ -310,11 +327,11 @@ impl SharedState {
     }
 
     fn read(&self) -> Result<Found, StoreError> {
-        let Some((bytes, tag)) = self.objects.read(STATE, MAX_STATE)? else {
+        let Some((bytes, tag)) = self.objects()?.read(STATE, MAX_STATE)? else {
             return Ok(Found::Missing);
         };
         match StateDocument::read(&bytes, self.account().as_ref()) {
-            Ok(document) => Ok(Found::Document(tag, document)),
+            Ok(document) => Ok(Found::Document(tag, Box::new(document))),
             Err(error) if error.kind == StoreErrorKind::Damaged => {
                 let _ = replace(&self.broken_file(), &bytes, Durability::Unsynced);
                 Ok(Found::Broken(tag, error))

@@ -86,12 +86,24 @@ pub struct PersistedState {
     /// Attempts that are not written to the file yet.
     #[serde(skip)]
     pub pending: Vec<BackupAttempt>,
+    /// The state in the file when it was last read or written, if other machines change it too.
+    #[serde(skip)]
+    pub base: Option<Box<PersistedState>>,
 }
 
 /// Path of the state file beside this vault.
 #[must_use]
 pub fn file(vault: &Path) -> PathBuf {
     beside(vault, ".daemon")
+}
+
+impl PendingAlerts {
+    /// Leaves only what `state` still has.
+    pub fn leave(&mut self, state: &PersistedState) {
+        let find = |item: &PendingAlert| state.outbox.iter().find(|it| it.is_same(item)).cloned();
+        self.outbox = self.outbox.iter().filter_map(find).collect();
+        self.heartbeat &= state.heartbeat;
+    }
 }
 
 impl PersistedState {
@@ -170,6 +182,17 @@ impl PersistedState {
         }));
         let over = self.field_changes.len().saturating_sub(MAX_FIELD_CHANGES);
         self.field_changes.drain(..over);
+    }
+
+    /// Takes what other processes and machines recorded: `found` is in the file now.
+    pub fn take_found(&mut self, found: Self) {
+        match self.base.take() {
+            Some(base) => {
+                self.rebase(&base, &found);
+                self.base = Some(Box::new(found));
+            }
+            None => self.take_record(&found),
+        }
     }
 
     /// What is not delivered yet; `None` if all is.

@@ -75,6 +75,8 @@ fn merged_problems(
             _ if mine == base => theirs,
             // Only its text is new, and others found that it ended.
             (Some(_), None) if base.is_some() => None,
+            // Others found it before.
+            (Some(_), Some(_)) if base.is_none() => theirs,
             _ => mine,
         }
     });
@@ -157,7 +159,8 @@ mod tests {
         finds(&mut mine, PARTIAL, AlertEvent::Begun, 3);
         mine.rebase(&base, &theirs);
         assert_eq!(outbox(&mine), [1, 3]);
-        assert_eq!(mine.problems.iter().map(|it| it.kind).collect::<Vec<_>>(), [FAILED, PARTIAL]);
+        let problems: Vec<_> = mine.problems.iter().map(|it| (it.kind, it.since.0)).collect();
+        assert_eq!(problems, [(FAILED, 1), (PARTIAL, 3)]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::Env;
 use super::built_in_sandbox;
 use super::error_sources::lock_timeout_error;
 use super::pace_file::{PaceFile, reported_limit};
+use super::stored_state::{SharedSession, begin_session};
 use super::{NextStep, OpError, OpErrorKind};
 use crate::api::client::{Client, ClientLimits};
 use crate::api::http::{ApiKey, Transport};
@@ -52,6 +53,17 @@ pub struct AccountSession {
     /// The requests of each window that are left to other tools.
     pub reserve: u64,
     _lock: Option<Lock>,
+    /// Its begin, if other machines work on the account.
+    shared: Option<SharedSession>,
+}
+
+impl Drop for AccountSession {
+    /// Records the end of the session for other machines.
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.take() {
+            shared.end(self.client.counters().requests, self.client.pacer_state());
+        }
+    }
 }
 
 impl AccountSession {
@@ -116,7 +128,13 @@ impl AccountSession {
         let path = env.home()?.pace_file(&service, &key);
         let mut pace = PaceFile::new(path, &account.vault, Arc::clone(&env.clock));
         let (now, wall) = (env.clock.monotonic(), env.clock.now());
-        let pacer = pace.load().map_or_else(
+        let limit = pace.load().and_then(|state| state.limit);
+        let shared = begin_session(env, account, limit)?;
+        let state = match &shared {
+            Some(shared) => shared.take_over(&mut pace),
+            None => pace.load(),
+        };
+        let pacer = state.map_or_else(
             || Pacer::new(reserve),
             |state| Pacer::restore(reserve, &state, now, wall),
         );
@@ -132,7 +150,14 @@ impl AccountSession {
             .with_limits(limits)
             .with_progress(progress)
             .with_shared_pacer(Box::new(move |change| pace.exchange(change)));
-        Ok(Self { client, service, reserve, _lock: None })
+        Ok(Self { client, service, reserve, _lock: None, shared })
+    }
+
+    /// From now on the end of the session is recorded with the result of a backup, which follows.
+    pub fn end_with_record(&mut self) {
+        if let Some(shared) = &mut self.shared {
+            shared.end_with_record();
+        }
     }
 }
 
@@ -177,7 +202,7 @@ impl AccountSession {
             Client::new(Box::new(transport), Arc::clone(clock), Pacer::new(reserve).capped(cap));
         let limits = limits(account, bounds);
         let client = client.with_public_key(key).with_limits(limits);
-        Self { client, service: service(account), reserve, _lock: None }
+        Self { client, service: service(account), reserve, _lock: None, shared: None }
     }
 }
 

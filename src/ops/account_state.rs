@@ -3,8 +3,9 @@
 
 use super::alert_delivery::{channels, deliver_pending};
 use super::status::{evaluate, scheduled_accounts};
+use super::stored_state::{self, Recorded};
 use super::vault_summary::vault_summary;
-use super::{Env, NextStep, OpError, OpErrorKind};
+use super::{Env, OpError};
 use crate::clock::Timestamp;
 use crate::config::{AccountConfig, key_variables};
 use crate::health::account_status::AccountStatus;
@@ -13,7 +14,7 @@ use crate::health::attempt::{
     AlertEvent, AttemptOutcome, BackupAttempt, FinishedBackup, VaultSummary,
 };
 use crate::health::pending_alerts::{self, CircuitBreaker};
-use crate::health::persisted_state::{self, PersistedState};
+use crate::health::persisted_state::PersistedState;
 
 /// What the recorded state of an account says after an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,10 +29,10 @@ pub struct RecordedState {
 }
 
 impl RecordedState {
-    fn of(persisted: &PersistedState) -> Self {
-        let pending = persisted.pending_alerts();
+    fn of(recorded: Recorded) -> Self {
+        let pending = recorded.persisted.pending_alerts();
         let next = pending.as_ref().and_then(|it| it.outbox.iter().map(|item| item.next).min());
-        Self { is_pending: pending.is_some(), next, unshared: None }
+        Self { is_pending: pending.is_some(), next, unshared: recorded.unshared }
     }
 }
 
@@ -47,7 +48,6 @@ pub fn record_backup(
 ) -> Result<RecordedState, OpError> {
     let ended = FinishedBackup { attempt, after: None };
     evaluated(env, account, Some(ended), |persisted, summary| {
-        persisted.add(attempt);
         if !summary.records.is_empty() {
             persisted.records.clone_from(&summary.records);
         }
@@ -86,17 +86,61 @@ pub fn deliver_alerts(
     account: &AccountConfig,
     breaker: &CircuitBreaker,
 ) -> Result<RecordedState, OpError> {
-    let (mut persisted, _) = PersistedState::read(&account.vault);
-    let Some(taken) = persisted.pending_alerts() else {
-        return Ok(RecordedState::of(&persisted));
-    };
     let hidden = key_variables(env.config()?.accounts());
-    let mut left = taken.clone();
-    deliver_pending(env, account, &hidden, breaker, &mut left);
-    if left != taken {
-        persisted = update(account, |persisted| persisted.restore_pending(&taken, &left))?;
+    Ok(RecordedState::of(delivered(env, account, &hidden, breaker)?))
+}
+
+/// As [`deliver_alerts`]; alert commands do not see the environment variables `hidden`. Returns the
+/// recorded state.
+///
+/// # Errors
+/// If the state cannot be recorded.
+pub fn deliver_shared(
+    env: &Env,
+    account: &AccountConfig,
+    hidden: &[String],
+    breaker: &CircuitBreaker,
+) -> Result<PersistedState, OpError> {
+    Ok(delivered(env, account, hidden, breaker)?.persisted)
+}
+
+fn delivered(
+    env: &Env,
+    account: &AccountConfig,
+    hidden: &[String],
+    breaker: &CircuitBreaker,
+) -> Result<Recorded, OpError> {
+    stored_state::deliver(env, account, &mut |pending| {
+        deliver_pending(env, account, hidden, breaker, pending);
+    })
+}
+
+/// Writes the state that a process has in memory, and merges what others have recorded. Returns why
+/// it is on this machine only, if the vault lives in a store that cannot be reached.
+///
+/// # Errors
+/// If it cannot be recorded.
+pub fn write_state(
+    env: &Env,
+    account: &AccountConfig,
+    persisted: &mut PersistedState,
+) -> Result<Option<String>, OpError> {
+    let mut mine = persisted.clone();
+    let base = mine.base.take().map_or_else(PersistedState::default, |base| *base);
+    let mut attempts = std::mem::take(&mut mine.pending);
+    let last = attempts.pop();
+    for attempt in &attempts {
+        stored_state::update(env, account, Some(attempt), &mut |_| ())?;
     }
-    Ok(RecordedState::of(&persisted))
+    let recorded = stored_state::update(env, account, last.as_ref(), &mut |present| {
+        let theirs = present.clone();
+        present.clone_from(&mine);
+        present.rebase(&base, &theirs);
+    })?;
+    *persisted = PersistedState { base: None, ..recorded.persisted };
+    persisted.pending.clear();
+    persisted.base = Some(Box::new(persisted.clone()));
+    Ok(recorded.unshared)
 }
 
 /// Makes `change`, evaluates the account, and records both.
@@ -104,31 +148,21 @@ fn evaluated(
     env: &Env,
     account: &AccountConfig,
     ended: Option<FinishedBackup<'_>>,
-    change: impl FnOnce(&mut PersistedState, &VaultSummary),
+    mut change: impl FnMut(&mut PersistedState, &VaultSummary),
 ) -> Result<RecordedState, OpError> {
+    let attempt = ended.map(|ended| ended.attempt);
     let scheduled = scheduled_accounts(env, std::slice::from_ref(account))?;
     let summary = vault_summary(account).unwrap_or_else(|failure| VaultSummary {
         unreadable: Some(failure.message),
         ..VaultSummary::default()
     });
     let now = env.clock.now();
-    let persisted = update(account, |persisted| {
+    let recorded = stored_state::update(env, account, attempt, &mut |persisted| {
         change(persisted, &summary);
         let status = evaluate(account, scheduled.first(), persisted, &summary, now);
         apply_status(account, &status, ended, persisted, now);
     })?;
-    Ok(RecordedState::of(&persisted))
-}
-
-fn update(
-    account: &AccountConfig,
-    change: impl FnOnce(&mut PersistedState),
-) -> Result<PersistedState, OpError> {
-    PersistedState::update(&account.vault, change).map_err(|error| {
-        let file = persisted_state::file(&account.vault);
-        let message = format!("cannot write {}: {error}", file.display());
-        OpError::new(OpErrorKind::Vault, message).next(NextStep::CheckDisk)
-    })
+    Ok(RecordedState::of(recorded))
 }
 
 /// Stores the problems of `status` in `persisted`, and queues alerts about those that began or

@@ -151,7 +151,7 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
         if failure.kind != OpErrorKind::Usage {
             // A failure of the vault's disk is reported already.
             let told = failure.kind == OpErrorKind::Vault;
-            if let Err(why) = save_attempt(account, &attempt)
+            if let Err(why) = save_attempt(env, account, &attempt)
                 && !told
             {
                 env.warn(why);
@@ -162,7 +162,7 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     let mut attempt = attempt_of_snapshot(&summary.snapshot, started, ended, spent);
     attempt.snapshot = unchanged_since.or(attempt.snapshot);
     attempt.field_changes = fields;
-    if let Err(why) = save_attempt(account, &attempt) {
+    if let Err(why) = save_attempt(env, account, &attempt) {
         env.warn(why);
     }
     let problems = problems(account, &attempt, summary.snapshot.records(), &emptied, ended);
@@ -216,6 +216,7 @@ pub fn run_backup(
     };
     let mut session =
         AccountSession::open(env, account, &words, &request.limits, Arc::clone(progress))?;
+    session.end_with_record();
     let options = request.options(&session.service)?;
     let mut vault = env.open_vault(account)?;
     let link = session.link(&*env.clock, &**progress);

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Events, OpError, OpErrorKind};
+use super::stored_state::{self, Recorded};
+use super::{Env, Events, OpError, OpErrorKind};
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, EmptiedList, RemovedCount};
@@ -94,13 +95,21 @@ pub fn attempt_of_error(
 ///
 /// # Errors
 /// A message for people, if the attempt cannot be recorded. The backup itself is not affected.
-pub fn save_attempt(account: &AccountConfig, attempt: &BackupAttempt) -> Result<(), String> {
+pub fn save_attempt(
+    env: &Env,
+    account: &AccountConfig,
+    attempt: &BackupAttempt,
+) -> Result<(), String> {
     let attempt = BackupAttempt { by_hand: true, ..attempt.clone() };
-    PersistedState::record(&account.vault, &attempt).map_err(|error| {
-        let file = persisted_state::file(&account.vault);
-        let file = file.display();
-        format!("cannot record this backup in {file}: {error}")
-    })
+    let file = persisted_state::file(&account.vault);
+    let file = file.display();
+    match stored_state::update(env, account, Some(&attempt), &mut |_| ()) {
+        Ok(Recorded { unshared: None, .. }) => Ok(()),
+        Ok(Recorded { unshared: Some(why), .. }) => {
+            Err(format!("this backup is recorded only in {file}, for now: {why}"))
+        }
+        Err(error) => Err(format!("cannot record this backup in {file}: {}", error.message)),
+    }
 }
 
 /// The changes of the service's fields since the backup before `snapshot` that no recorded attempt

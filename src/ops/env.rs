@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::stored_state::{self, EndedSessions};
 use super::stored_vault::{self, IdentityCache, LocalFile, StoredVault, StoredWork};
 use super::{Details, NextStep, OpError, OpErrorKind};
 use crate::api::http::{ApiKey, Transport};
@@ -173,6 +174,9 @@ pub struct Env {
     /// The accounts whose vaults live in stores, with their local copies.
     stored: Mutex<Vec<(String, PathBuf)>>,
     identity: Arc<IdentityCache>,
+    /// Sessions whose end is not recorded yet.
+    #[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "no state is shared"))]
+    pub(super) sessions: Arc<EndedSessions>,
 }
 
 impl Env {
@@ -193,6 +197,7 @@ impl Env {
             cache: None,
             stored: Mutex::default(),
             identity: Default::default(),
+            sessions: Default::default(),
         }
     }
 
@@ -230,6 +235,7 @@ impl Env {
             cache: self.cache,
             stored: Mutex::default(),
             identity: Arc::clone(&self.identity),
+            sessions: Arc::clone(&self.sessions),
         }
     }
 
@@ -369,15 +375,18 @@ impl Env {
         Ok(self.config()?.select(names)?)
     }
 
-    /// Like [`Self::accounts`], with fetched vaults. A vault that cannot be fetched is a warning.
+    /// Like [`Self::accounts`], with fetched vaults and recorded states. One that cannot be fetched
+    /// is a warning.
     ///
     /// # Errors
     /// As [`Self::accounts`].
     pub fn fetched_accounts(&self, names: &[String]) -> Result<Vec<AccountConfig>, OpError> {
         let accounts = self.accounts(names)?;
         for account in &accounts {
-            if let Err(failure) = self.fetch(account) {
-                self.warn(failure.message);
+            let fetched = self.fetch(account).and_then(|()| stored_state::refresh(self, account));
+            if let Err(failure) = fetched {
+                let text = failure.message;
+                self.warn(format_args!("{text}; using what this machine knew last"));
             }
         }
         Ok(accounts)
@@ -403,7 +412,7 @@ impl Env {
     }
 
     /// What a fetch or a put of the vault of `account` needs; `None` if it is a file.
-    fn stored_vault<'a>(
+    pub(super) fn stored_vault<'a>(
         &'a self,
         account: &'a AccountConfig,
     ) -> Result<Option<StoredVault<'a>>, OpError> {

@@ -46,6 +46,7 @@ pub mod shared_accounts;
 mod sheet_files;
 pub mod state_ref;
 pub mod status;
+mod stored_state;
 mod stored_vault;
 pub mod undo;
 mod vault_copy;

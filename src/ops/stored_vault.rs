@@ -2,7 +2,7 @@
 //! no account has such a vault.
 
 #[cfg(feature = "fleet")]
-pub(super) use with_stores::{IdentityCache, checkpoints, fetch, put, require_copy};
+pub(super) use with_stores::{IdentityCache, checkpoints, explain, fetch, put, require_copy};
 #[cfg(not(feature = "fleet"))]
 pub(super) use without_stores::{IdentityCache, checkpoints, fetch, put, require_copy};
 
@@ -118,7 +118,7 @@ mod with_stores {
     pub(in crate::ops) fn fetch(it: &StoredVault<'_>) -> Result<(), OpError> {
         let Some(address) = &it.account.store else { return Ok(()) };
         let copy = &it.account.vault;
-        let store = open(it, address, "fetch")?;
+        let store = open(it, address, "fetch the vault")?;
         let command = LockCommand { purpose: LockPurpose::Fetch, ..LockCommand::from(FETCH) };
         let fetches = |it: &LockHolder| it.purpose == LockPurpose::Fetch;
         // It waits for another fetch.
@@ -128,7 +128,7 @@ mod with_stores {
             }
             taken => taken.map_err(lock_timeout_error)?,
         };
-        let fetched = store.fetch().map_err(|error| explain(it, address, "fetch", error))?;
+        let fetched = store.fetch().map_err(|error| explain(it, "fetch the vault", error))?;
         if fetched != FetchReport::Current {
             respect_bound(it);
         }
@@ -165,7 +165,7 @@ mod with_stores {
         verb: &str,
     ) -> Result<VaultStore, OpError> {
         let identity = identity(it)?;
-        let objects = Objects::open(address).map_err(|error| explain(it, address, verb, error))?;
+        let objects = Objects::open(address).map_err(|error| explain(it, verb, error))?;
         let store = VaultStore::new(objects, &it.account.vault).at(address.to_string());
         Ok(store.with_identity(identity))
     }
@@ -206,7 +206,7 @@ mod with_stores {
         it: &StoredVault<'_>,
     ) -> Result<Option<Box<dyn Checkpoints>>, OpError> {
         let Some(address) = &it.account.store else { return Ok(None) };
-        let store = open(it, address, "put")?;
+        let store = open(it, address, "put the vault")?;
         let reports = CheckpointReports {
             account: it.account.clone(),
             events: Arc::clone(it.events),
@@ -253,7 +253,7 @@ mod with_stores {
             StoredWork::Replacement => PutOver::Any,
             StoredWork::Vault | StoredWork::Account => PutOver::Fetched,
         };
-        let store = open(it, address, "put")?;
+        let store = open(it, address, "put the vault")?;
         let command = format!("linkvault (putting the vault of {})", it.account.name);
         let _lock = Lock::take(copy, command.as_str(), LOCK_TIMEOUT, &**it.clock)
             .map_err(lock_timeout_error)?;
@@ -261,7 +261,7 @@ mod with_stores {
         respect_bound(it);
         put.map(drop).map_err(|error| {
             let lost = error.kind == StoreErrorKind::Lost;
-            let failure = explain(it, address, "put", error);
+            let failure = explain(it, "put the vault", error);
             match work {
                 // What was sent to the service is not undone.
                 StoredWork::Account if lost => OpError { kind: OpErrorKind::Failed, ..failure },
@@ -292,12 +292,8 @@ mod with_stores {
         remove_least_recently_used(copies, bound, now, lock, failed);
     }
 
-    fn explain(
-        it: &StoredVault<'_>,
-        address: &VaultAddress,
-        verb: &str,
-        error: StoreError,
-    ) -> OpError {
+    /// The error of an operation. `doing` is what failed, such as `fetch the vault`.
+    pub(in crate::ops) fn explain(it: &StoredVault<'_>, doing: &str, error: StoreError) -> OpError {
         if let Some(local) = error.vault {
             return local.into();
         }
@@ -318,7 +314,8 @@ mod with_stores {
             StoreErrorKind::LocalCopy => (OpErrorKind::Vault, NextStep::MoveFileAway),
         };
         let name = &it.account.name;
-        let message = format!("cannot {verb} the vault of {name} at {address}: {error}");
+        let address = it.account.store.as_ref().map(ToString::to_string).unwrap_or_default();
+        let message = format!("cannot {doing} of {name} at {address}: {error}");
         OpError::new(kind, it.redactor.text(&message)).next(next)
     }
 }

@@ -18,7 +18,7 @@ pub struct Shared {
 
 impl Shared {
     pub fn new() -> Self {
-        Self::with(LiveService::start("", ""))
+        Self::with(LiveService::start("rate-limit=zero", ""))
     }
 
     pub fn with(service: LiveService) -> Self {
@@ -150,6 +150,8 @@ pub fn stopped_backup(machine: &TestEnvironment) -> Child {
 fn a_killed_backup_continues_on_its_machine_and_is_put_then() {
     let shared = Shared::new();
     let [one, other] = [(); 2].map(|()| shared.machine());
+    // Without a limit, no machine waits for another one.
+    one.run(&["doctor"]).succeeds();
     shared.service.faults("latency=100ms");
     let mut killed = stopped_backup(&one);
     killed.kill().unwrap();
@@ -351,7 +353,10 @@ fn a_vault_of_another_account_is_not_put_over_the_stored_one() {
     let machine = shared.machine();
     machine.run(&["backup", "-q"]).succeeds();
     shared.write_head(|head| head["account"]["id"] = json!(99));
-    // The copy is current, so only the put can find it out.
+    let refused = machine.run(&["backup", "-q"]).exits_with(1);
+    refused.stderr_has("STATE belongs to account 1 of").stderr_has("not to account 99 of");
+    // Without that, only the put can find it out, because the copy is current.
+    fs::remove_file(shared.objects().join("STATE")).unwrap();
     let refused = machine.run(&["backup", "-q"]).exits_with(1);
     refused.stderr_has("the vault there belongs to account 99");
     assert_eq!(shared.head()["sequence"], 1);

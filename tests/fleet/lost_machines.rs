@@ -17,6 +17,8 @@ fn machine(shared: &Shared) -> TestEnvironment {
 
 /// A backup that was begun and has made a checkpoint.
 fn backup_with_checkpoint(shared: &Shared, machine: &TestEnvironment) -> Child {
+    // Without a limit, no machine waits for another one.
+    machine.run(&["doctor"]).succeeds();
     shared.service.faults("latency=100ms");
     let backup = machine.start(&["backup", "-q"]);
     until("a checkpoint was made", || shared.objects().join("HEAD").exists());

@@ -2,6 +2,7 @@
 //!
 //! - `two_machines` simulates machines that share a vault, in a `faulty_store`.
 //! - `shared_state` simulates machines that share the recorded state of an account there.
+//! - `shared_account` runs the program on two machines whose vault is in a folder.
 //! - `stored_machine` is a machine whose vault is put while it works: `crawl_checkpoints`,
 //!   `run_checkpoints`.
 //! - `folder_store` runs the program with a vault in a folder, `lost_machines` on machines that are killed.
@@ -24,6 +25,7 @@ pub mod programs;
 mod run_checkpoints;
 mod s3_servers;
 mod s3_store;
+mod shared_account;
 mod shared_state;
 mod stored_machine;
 mod temporal_server;

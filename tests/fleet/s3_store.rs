@@ -26,7 +26,7 @@ fn snapshots(machine: &TestEnvironment) -> usize {
 #[test]
 fn machines_share_a_vault_on_an_s3_server() {
     let Some(server) = S3Server::moto() else { return };
-    let service = LiveService::start("", "");
+    let service = LiveService::start("rate-limit=zero", "");
     let [one, other] = [(); 2].map(|()| machine(&service, &server.url, "vaults"));
     let missing = one.run(&["backup", "-q"]).exits_with(1);
     missing.stderr_has("cannot fetch the vault of main at s3://vaults/prefix/main: HEAD: ");
@@ -40,7 +40,7 @@ fn machines_share_a_vault_on_an_s3_server() {
     let head: Value = serde_json::from_str(&head).unwrap();
     assert_eq!(head["sequence"], 3);
     let (_, listed) = http("GET", &format!("{}/vaults?list-type=2", server.url));
-    assert_eq!(listed.matches("<Key>").count(), 3, "HEAD and two objects: {listed}");
+    assert_eq!(listed.matches("<Key>").count(), 4, "HEAD, STATE and two objects: {listed}");
     // The second of two machines loses.
     let cut = machine(&service, &server.url, "vaults");
     assert_eq!(snapshots(&cut), 3);

@@ -16,7 +16,7 @@ pub use shared_pacer::ExchangePacerState;
 use super::envelope::{self, classify, classify_write};
 use super::error::{ApiError, ApiErrorKind};
 use super::http::{ApiKey, Method, Request, Response, Transport, TransportError};
-use super::pacer::{Pacer, SentRequest};
+use super::pacer::{Pacer, PacerState, SentRequest};
 use super::redact::{RedactingTransport, Redactor};
 use crate::api::rate_limit_headers::RateLimitHeaders;
 use crate::api::refusal;
@@ -171,6 +171,12 @@ impl Client {
     #[must_use]
     pub fn estimate(&self, requests: u64) -> Duration {
         self.pacer.state().estimate(self.clock.monotonic(), requests)
+    }
+
+    /// The state of the rate limit, for another machine.
+    #[must_use]
+    pub fn pacer_state(&self) -> PacerState {
+        self.pacer.state().save(self.clock.monotonic(), self.clock.now())
     }
 
     /// The rate limit per minute, by the service and the configuration; zero means none, `None` that
