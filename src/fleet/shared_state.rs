@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::{StoreError, StoreErrorKind};
-use super::head::{FetchRecord, HeadAccount};
+use super::fetch_file::FetchFile;
+use super::head::HeadAccount;
 use super::object_tag::{ConditionalPut, ObjectTag};
 use super::objects::Objects;
 use super::probe::probe;
@@ -36,6 +37,8 @@ pub struct SharedState {
     objects: Result<Objects, (StoreErrorKind, String)>,
     copy: PathBuf,
     machine: String,
+    /// The address of the store; `None` in tests.
+    store: Option<String>,
 }
 
 /// What a change or a reading came to.
@@ -64,6 +67,9 @@ struct LocalState {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct SharedRecord {
+    /// The address of the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<String>,
     /// The last known `STATE`, and its version.
     known: Option<(ObjectTag, StateDocument)>,
     /// The attempts that it lacks.
@@ -103,7 +109,8 @@ impl SharedState {
     /// the machine with this id.
     #[must_use]
     pub fn new(objects: Objects, copy: &Path, machine: &str) -> Self {
-        Self { objects: Ok(objects), copy: copy.to_owned(), machine: machine.to_owned() }
+        let (copy, machine) = (copy.to_owned(), machine.to_owned());
+        Self { objects: Ok(objects), copy, machine, store: None }
     }
 
     /// As [`Self::new`], with the objects at `address`. Sends no request. If the settings of the
@@ -114,7 +121,8 @@ impl SharedState {
             Some(objects) => objects.map_err(|error| (error.kind, error.what)),
             None => Err((StoreErrorKind::NoBucket, "the vault lives in no store".to_owned())),
         };
-        Self { objects, copy: copy.to_owned(), machine: machine.to_owned() }
+        let store = address.map(ToString::to_string);
+        Self { objects, copy: copy.to_owned(), machine: machine.to_owned(), store }
     }
 
     fn objects(&self) -> Result<&Objects, StoreError> {
@@ -178,7 +186,8 @@ impl SharedState {
         match put {
             Ok((tag, document)) => {
                 let known = Some((tag, document.clone()));
-                let shared = SharedRecord { known, ..SharedRecord::default() };
+                let store = self.store.clone();
+                let shared = SharedRecord { store, known, ..SharedRecord::default() };
                 let state = document.state.clone();
                 let shared_outbox = state.outbox.clone();
                 // The store has it.
@@ -288,7 +297,7 @@ impl SharedState {
         }
         let state = self.merged(local, Some(theirs)).state;
         let done = self.done(local, theirs).map_or(0, |it| it.attempts);
-        let SharedRecord { known, unsynced, doubts } = &mut local.shared;
+        let SharedRecord { known, unsynced, doubts, .. } = &mut local.shared;
         unsynced.drain(..done.min(unsynced.len()));
         // A put that was to make a document before this one will never be done.
         doubts.retain(|it| it.sequence > theirs.sequence);
@@ -353,10 +362,9 @@ impl SharedState {
         beside(&file(&self.copy), ".broken")
     }
 
-    /// The account of the vault that this machine fetched or put.
+    /// The account of the vault that this machine fetched or put, also at another address.
     fn account(&self) -> Option<HeadAccount> {
-        let bytes = read_private(&beside(&self.copy, ".fetched"), MAX_SIZE).ok()?;
-        let record: FetchRecord = serde_json::from_slice(&bytes).ok()?;
+        let record = FetchFile::of(&self.copy).read().ok()?.ok()?;
         Some(record.base?.head.account)
     }
 
@@ -365,13 +373,22 @@ impl SharedState {
     fn load(&self) -> (LocalState, Option<String>) {
         let path = file(&self.copy);
         let read = read_private(&path, MAX_SIZE);
-        match read.and_then(|bytes| Ok(serde_json::from_slice(&bytes)?)) {
-            Ok(local) => (local, None),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Default::default(),
+        match read.and_then(|bytes| Ok(serde_json::from_slice::<LocalState>(&bytes)?)) {
+            Ok(local) if local.shared.store == self.store => (local, None),
+            Ok(local) => {
+                // What is known of another store says nothing about this one.
+                let unsynced = local.shared.unsynced;
+                let store = self.store.clone();
+                let shared = SharedRecord { store, unsynced, ..SharedRecord::default() };
+                (LocalState { shared, ..local }, None)
+            }
             Err(error) => {
+                let is_missing = error.kind() == std::io::ErrorKind::NotFound;
                 let path = path.display();
                 let warning = format!("cannot read {path}: {error}; starting with an empty state");
-                (LocalState::default(), Some(warning))
+                let shared = SharedRecord { store: self.store.clone(), ..SharedRecord::default() };
+                let local = LocalState { shared, ..LocalState::default() };
+                (local, (!is_missing).then_some(warning))
             }
         }
     }

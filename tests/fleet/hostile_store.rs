@@ -111,7 +111,7 @@ fn the_local_copy_of_a_vault_at_another_address_is_refused() {
 }
 
 fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
+    fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().flatten() {
         fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
     }

@@ -63,7 +63,7 @@ fn failed(at: Timestamp) -> BackupAttempt {
 /// Evaluates the account as a machine does that found it `failing`.
 fn evaluate(document: &mut StateDocument, failing: bool, at: Timestamp) {
     let problems = &mut document.state.problems;
-    if failing == !problems.is_empty() {
+    if failing != problems.is_empty() {
         return;
     }
     let (kind, message) = (ProblemKind::Failed, String::new());
