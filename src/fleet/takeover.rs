@@ -130,3 +130,114 @@ fn used_up(own: Option<PacerState>, others: &[&SessionUse], now: Timestamp) -> P
     }
     state
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "00000000000000a1";
+    const OTHER: &str = "00000000000000b2";
+    const NOW: Timestamp = Timestamp(1_793_491_200_000);
+
+    /// A state that was saved at `at`, after `used` requests of 30.
+    fn pace(at: Timestamp, used: u64) -> PacerState {
+        PacerState {
+            saved: at.0,
+            limit: Some(30),
+            remaining: Some(30 - used),
+            until: at.0 + 50_000,
+            requests: vec![(at.0, used)],
+            ..PacerState::default()
+        }
+    }
+
+    fn session(document: &mut StateDocument, machine: &str, at: Timestamp, used: u64) {
+        begin_session(document, machine, Some(30), at);
+        document.stamp(machine, "1", at);
+        end_session(document, machine, used, &pace(at, used), at);
+        document.stamp(machine, "2", at);
+    }
+
+    fn seconds(number: u64) -> Timestamp {
+        NOW.plus(Duration::from_secs(number))
+    }
+
+    #[test]
+    fn the_next_machine_continues_with_the_recorded_state() {
+        let mut document = StateDocument::default();
+        session(&mut document, ONE, NOW, 20);
+        let state = taken_over(None, OTHER, &document.machines, seconds(10)).unwrap();
+        assert_eq!(state, pace(NOW, 20).moved(2_000));
+        // A machine whose clock is behind takes it for one of now.
+        let behind = Timestamp(NOW.0 - 30_000);
+        let state = taken_over(None, OTHER, &document.machines, behind).unwrap();
+        assert_eq!(state, pace(NOW, 20).moved(-30_000));
+        // Its own state is older, and the other one had taken it over.
+        let mut document = StateDocument::default();
+        session(&mut document, OTHER, NOW, 5);
+        session(&mut document, ONE, seconds(3), 20);
+        let state = taken_over(Some(pace(NOW, 5)), OTHER, &document.machines, seconds(4)).unwrap();
+        assert_eq!((state.remaining, state.not_before), (Some(10), None));
+    }
+
+    #[test]
+    fn a_session_without_an_end_may_have_sent_requests_until_now() {
+        let mut document = StateDocument::default();
+        begin_session(&mut document, ONE, Some(30), NOW);
+        document.stamp(ONE, "1", NOW);
+        let hour = seconds(3600);
+        let state = taken_over(None, OTHER, &document.machines, hour).unwrap();
+        assert_eq!(state.not_before, Some(hour.0 + 62_000));
+        // The machine that takes over records that, so that a third one need not wait again.
+        begin_session(&mut document, OTHER, Some(30), hour);
+        document.stamp(OTHER, "1", hour);
+        let later = seconds(3630);
+        end_session(&mut document, OTHER, 20, &pace(later, 20), later);
+        document.stamp(OTHER, "2", later);
+        let state = taken_over(None, "00000000000000c3", &document.machines, later).unwrap();
+        assert_eq!((state.remaining, state.not_before), (Some(10), None));
+    }
+
+    #[test]
+    fn sessions_that_overlapped_use_up_the_limit() {
+        let mut document = StateDocument::default();
+        begin_session(&mut document, ONE, Some(30), NOW);
+        document.stamp(ONE, "1", NOW);
+        session(&mut document, OTHER, seconds(1), 20);
+        end_session(&mut document, ONE, 10, &pace(seconds(2), 10), seconds(2));
+        document.stamp(ONE, "2", seconds(2));
+        for machine in [ONE, OTHER, "00000000000000c3"] {
+            let own = match machine {
+                ONE => Some(pace(seconds(2), 10)),
+                OTHER => Some(pace(seconds(1), 20)),
+                _ => None,
+            };
+            let state = taken_over(own, machine, &document.machines, seconds(5));
+            let not_before = state.and_then(|it| it.not_before);
+            let until = if machine == ONE { seconds(1) } else { seconds(2) };
+            assert_eq!(not_before, Some(until.0 + 2_000 + 62_000), "{machine}");
+        }
+    }
+
+    #[test]
+    fn other_use_of_the_key_on_this_machine_is_not_forgotten() {
+        let mut document = StateDocument::default();
+        session(&mut document, OTHER, NOW, 5);
+        session(&mut document, ONE, seconds(3), 20);
+        let own = pace(seconds(4), 9);
+        let state = taken_over(Some(own), OTHER, &document.machines, seconds(5)).unwrap();
+        assert_eq!((state.remaining, state.not_before), (Some(21), Some(seconds(67).0)));
+    }
+
+    #[test]
+    fn nothing_is_waited_for_without_a_limit_or_after_a_window() {
+        let mut document = StateDocument::default();
+        session(&mut document, ONE, NOW, 20);
+        assert_eq!(taken_over(None, OTHER, &document.machines, seconds(65)), None);
+        assert_eq!(taken_over(None, ONE, &document.machines, NOW), None);
+        begin_session(&mut document, ONE, Some(0), NOW);
+        document.stamp(ONE, "3", NOW);
+        let state = taken_over(None, OTHER, &document.machines, NOW).unwrap();
+        assert_eq!((state.limit, state.not_before), (Some(0), None));
+    }
+}

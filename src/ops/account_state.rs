@@ -76,6 +76,15 @@ pub fn evaluate_account(env: &Env, account: &AccountConfig) -> Result<RecordedSt
     evaluated(env, account, None, |_, _| ())
 }
 
+/// Records the end of a backup's session with the service without its result, so that another
+/// machine that continues it need not wait for a window of the rate limit.
+///
+/// # Errors
+/// If it cannot be recorded.
+pub fn end_session(env: &Env, account: &AccountConfig) -> Result<(), OpError> {
+    stored_state::update(env, account, None, &mut |_| ()).map(drop)
+}
+
 /// Delivers the alerts and the heartbeat of `account` that are due. `breaker` is one for all
 /// accounts of a process. Failed deliveries are in the log and are tried again by later calls.
 ///

@@ -175,7 +175,6 @@ pub struct Env {
     stored: Mutex<Vec<(String, PathBuf)>>,
     identity: Arc<IdentityCache>,
     /// Sessions whose end is not recorded yet.
-    #[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "no state is shared"))]
     pub(super) sessions: Arc<EndedSessions>,
 }
 

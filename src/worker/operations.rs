@@ -8,7 +8,7 @@ use crate::escaped::Escaped;
 use crate::health::attempt::{AttemptOutcome, BackupAttempt};
 use crate::health::pending_alerts::CircuitBreaker;
 use crate::ops::account_session::SessionLimits;
-use crate::ops::account_state::{deliver_alerts, record_backup, record_post_backup};
+use crate::ops::account_state::{deliver_alerts, end_session, record_backup, record_post_backup};
 use crate::ops::backup::{BackupRequest, attempt_backup};
 use crate::ops::post_backup::post_backup;
 use crate::ops::{Env, OpError, OpErrorKind};
@@ -29,6 +29,8 @@ pub fn attempt(env: &Env, account: &AccountConfig) -> Result<AttemptReport, OpEr
     let (attempt, failure) = attempt_backup(env, &request, &progress);
     if let Some(failure) = failure {
         if matches!(failure.kind, OpErrorKind::Stale | OpErrorKind::Interrupted) {
+            // Otherwise, the worker that continues it waits for a window of the rate limit.
+            let _ = end_session(env, account);
             return Err(failure);
         }
         tracing::warn!(account = account.name, "{}", Escaped(&failure.message));
