@@ -12,11 +12,14 @@
 //! - `s3_servers` starts S3 servers for `s3_store`, which runs the program with vaults there.
 //! - `temporal_server` starts Temporal for `workers`, which runs schedules and workers there; `typed` types
 //!   the commands of docs/fleet.md.
+//! - `fault_proxy` has faults in front of an S3 server, for `fleet_faults`: three workers under random faults.
 
 mod crawl_checkpoints;
 mod encrypted_copy;
 mod encrypted_store;
+mod fault_proxy;
 mod faulty_store;
+mod fleet_faults;
 mod folder_store;
 mod hostile_store;
 mod local_copies;

@@ -38,6 +38,11 @@ impl S3Server {
         })
     }
 
+    pub fn signal(&self, signal: &str) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
     fn start(name: &str, arguments: impl Fn(&str, &Path) -> Vec<OsString>) -> Option<Self> {
         let program = find(name)?;
         let files = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ pub struct TemporalServer {
     process: Child,
     port: u16,
     /// Has the database.
-    _files: TempDir,
+    files: TempDir,
 }
 
 impl TemporalServer {
@@ -24,9 +24,17 @@ impl TemporalServer {
         let files = tempfile::tempdir().unwrap();
         let port = free_port();
         let process = serve(&program, port, &files);
-        let server = Self { program, process, port, _files: files };
+        let server = Self { program, process, port, files };
         server.wait();
         Some(server)
+    }
+
+    /// Kills it, and starts it with the same port and database.
+    pub fn restart(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.process = serve(&self.program, self.port, &self.files);
+        self.wait();
     }
 
     pub fn url(&self) -> String {
