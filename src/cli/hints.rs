@@ -213,6 +213,9 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
              TEMPORAL_API_KEY, TEMPORAL_TLS_SERVER_CA_CERT_PATH, TEMPORAL_TLS_CLIENT_CERT_PATH \
              and TEMPORAL_TLS_CLIENT_KEY_PATH"
         }
+        NextStep::WaitForWorker => {
+            "run the same command again when `linkvault fleet status` shows that it has ended"
+        }
         NextStep::ApplyFleet => "run `linkvault fleet apply FILE` with a file that declares it",
         NextStep::KeepVaultInStore => {
             "add `vault = \"s3://bucket/prefix/NAME\"` to each of them (docs/fleet.md)"

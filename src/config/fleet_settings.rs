@@ -13,6 +13,8 @@ use super::values::{nonzero_duration, parse_size, require_feature, temporal_name
 pub struct FleetSettings {
     /// The URL of the Temporal server, without a slash at its end.
     pub temporal: String,
+    /// Whether the configuration names the server.
+    pub names_temporal: bool,
     /// Temporal's namespace.
     pub namespace: String,
     /// The task queue of the workers.
@@ -33,6 +35,7 @@ impl Default for FleetSettings {
     fn default() -> Self {
         Self {
             temporal: "http://127.0.0.1:7233".to_owned(),
+            names_temporal: false,
             namespace: "default".to_owned(),
             task_queue: "linkvault".to_owned(),
             slots: 8,
@@ -59,6 +62,7 @@ pub(super) fn fleet(table: &TomlTable<'_, '_>) -> FleetSettings {
     let about = "how often an unfinished backup is put into the store (default 5m)";
     let checkpoint = table.duration("checkpoint", about, nonzero_duration);
     FleetSettings {
+        names_temporal: temporal.is_some(),
         temporal: temporal.unwrap_or(default.temporal),
         namespace: namespace.unwrap_or(default.namespace),
         task_queue: task_queue.unwrap_or(default.task_queue),

@@ -179,7 +179,8 @@ impl RunRequest {
 /// applied before, or the run stopped.
 pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpError> {
     let account = request.account;
-    env.with_stored(&[account], StoredWork::Account, || apply_fetched(env, request))
+    let kind = StoredWork::account_unless(request.run.dry_run);
+    env.with_stored(&[account], kind, || apply_fetched(env, request))
 }
 
 fn apply_fetched(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpError> {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::env::{PlanAnswer, PlanQuestion};
+use super::events::{PlanAnswer, PlanQuestion};
 use super::observation::Observation;
 use super::plan::guard_failure;
 use super::write_session::WriteSession;

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::status::scheduled_accounts;
+use super::temporal_error;
 use super::{Details, Env, NextStep, OpError, OpErrorKind};
 use crate::config::{AccountConfig, Config};
 use crate::model::CountOrPercent;
@@ -285,20 +286,6 @@ fn connect(env: &Env) -> Result<Schedules, OpError> {
 
 /// An error of Temporal, with the address and what to do next.
 pub fn explain(env: &Env, error: TemporalError) -> OpError {
-    let settings = env.config().map(|it| it.fleet.clone()).unwrap_or_default();
-    let next = match error.kind {
-        TemporalErrorKind::NoServer => NextStep::StartTemporal,
-        TemporalErrorKind::NoNamespace => NextStep::CreateNamespace(settings.namespace.clone()),
-        TemporalErrorKind::Refused | TemporalErrorKind::Settings => NextStep::CheckTemporal,
-        TemporalErrorKind::NotFound | TemporalErrorKind::Conflict | TemporalErrorKind::Server => {
-            NextStep::RunAgain
-        }
-    };
-    let kind = match error.kind {
-        TemporalErrorKind::Refused => OpErrorKind::Unauthorised,
-        TemporalErrorKind::Conflict => OpErrorKind::Stale,
-        _ => OpErrorKind::Failed,
-    };
-    let message = format!("Temporal at {}: {error}", settings.temporal);
-    OpError::new(kind, env.redactor.text(&message)).next(next)
+    let settings = env.fleet().unwrap_or_default();
+    temporal_error::explain(&settings, &env.redactor, &error)
 }

@@ -133,9 +133,9 @@ pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport,
         require_writable(file)?;
     }
     let target = MovedAccount::target(env, request, request.to)?;
-    env.with_stored(&[request.to, &target.account], StoredWork::Account, || {
-        migrate_fetched(env, request, given, &target)
-    })
+    let accounts = [request.to, &target.account];
+    let work = StoredWork::account_unless(request.goal != MigrateGoal::Apply);
+    env.with_stored(&accounts, work, || migrate_fetched(env, request, given, &target))
 }
 
 fn migrate_fetched(

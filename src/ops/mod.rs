@@ -18,6 +18,7 @@ pub mod doctor;
 mod env;
 mod error;
 pub mod error_sources;
+mod events;
 pub mod export;
 #[cfg(feature = "fleet")]
 pub mod fleet;
@@ -42,18 +43,23 @@ pub mod restore_vault;
 pub mod resume;
 mod run_results;
 pub mod sandbox_from_vault;
+#[cfg(feature = "fleet")]
+mod schedule_pause;
 pub mod shared_accounts;
 mod sheet_files;
 pub mod state_ref;
 pub mod status;
 mod stored_state;
 mod stored_vault;
+#[cfg(feature = "fleet")]
+mod temporal_error;
 pub mod undo;
 mod vault_copy;
 pub mod vault_summary;
 pub mod write_session;
 
-pub use env::{Env, Events, NoEvents, PlanAnswer, PlanQuestion};
+pub use env::Env;
 pub use error::{Details, OpError, OpErrorKind};
+pub use events::{Events, NoEvents, PlanAnswer, PlanQuestion};
 pub use next_step::NextStep;
 pub use stored_vault::StoredWork;

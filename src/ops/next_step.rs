@@ -89,6 +89,8 @@ pub enum NextStep {
     CreateNamespace(String),
     /// Check the address of Temporal and its credentials.
     CheckTemporal,
+    /// Wait until the worker's backup has ended.
+    WaitForWorker,
     /// Make the schedules of the fleet with `fleet apply`.
     ApplyFleet,
     /// Keep the vaults in an object store.

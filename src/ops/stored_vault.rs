@@ -2,9 +2,11 @@
 //! no account has such a vault.
 
 #[cfg(feature = "fleet")]
-pub(super) use with_stores::{IdentityCache, checkpoints, explain, fetch, put, require_copy};
+pub(super) use with_stores::{
+    IdentityCache, checkpoints, explain, fetch, pause, put, require_copy,
+};
 #[cfg(not(feature = "fleet"))]
-pub(super) use without_stores::{IdentityCache, checkpoints, fetch, put, require_copy};
+pub(super) use without_stores::{IdentityCache, checkpoints, fetch, pause, put, require_copy};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,6 +49,14 @@ pub enum StoredWork {
     Replacement,
 }
 
+impl StoredWork {
+    /// The work of a command that writes to the account, unless it is a dry run.
+    #[must_use]
+    pub const fn account_unless(is_dry_run: bool) -> Self {
+        if is_dry_run { Self::Vault } else { Self::Account }
+    }
+}
+
 #[cfg(not(feature = "fleet"))]
 mod without_stores {
     use super::{StoredVault, StoredWork};
@@ -69,6 +79,10 @@ mod without_stores {
         _: &Vault,
     ) -> Result<(), OpError> {
         Ok(())
+    }
+
+    pub(in crate::ops) const fn pause(_: &StoredVault<'_>) -> Result<Option<()>, OpError> {
+        Ok(None)
     }
 
     pub(in crate::ops) const fn fetch(_: &StoredVault<'_>) -> Result<(), OpError> {
@@ -98,6 +112,7 @@ mod with_stores {
     use crate::fleet::store_checkpoints::{CheckpointEvents, StoreCheckpoints};
     use crate::fleet::vault_store::{FetchReport, PutOver, VaultStore};
     use crate::ops::error_sources::lock_timeout_error;
+    use crate::ops::schedule_pause::{self, PausedSchedule};
     use crate::ops::{Events, NextStep, OpError, OpErrorKind};
     use crate::vault::Vault;
     use crate::vault::checkpoints::Checkpoints;
@@ -141,6 +156,15 @@ mod with_stores {
             ));
         }
         Ok(())
+    }
+
+    /// Pauses the schedule of the account, if the configuration names a Temporal server, until the
+    /// result is dropped.
+    pub(in crate::ops) fn pause(it: &StoredVault<'_>) -> Result<Option<PausedSchedule>, OpError> {
+        if !it.fleet.names_temporal {
+            return Ok(None);
+        }
+        schedule_pause::pause(&it.account.name, &it.fleet, it.redactor, it.events)
     }
 
     /// Refuses an empty vault in the place of a local copy that was removed after it was fetched. A

@@ -43,7 +43,8 @@ pub struct UndoRequest<'a> {
 pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError> {
     env.catch_interrupts();
     request.options.require_files(&[])?;
-    env.with_stored(&[request.account], StoredWork::Account, || undo_fetched(env, request))
+    let kind = StoredWork::account_unless(request.options.dry_run);
+    env.with_stored(&[request.account], kind, || undo_fetched(env, request))
 }
 
 fn undo_fetched(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError> {

@@ -74,6 +74,15 @@ pub struct StartedBackup {
     pub workflow: String,
 }
 
+/// Whether a schedule is paused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PauseState {
+    /// Whether it is.
+    pub is_paused: bool,
+    /// Why it is paused, or another remark.
+    pub note: Option<String>,
+}
+
 /// A schedule that Temporal has for this fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetSchedule {

@@ -21,14 +21,17 @@ use temporalio_common::protos::temporal::api::schedule::v1 as proto;
 use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
 use temporalio_common::protos::temporal::api::workflow::v1::NewWorkflowExecutionInfo;
 use temporalio_common::protos::temporal::api::workflowservice::v1::{
-    CreateScheduleRequest, DescribeScheduleRequest, ListSchedulesRequest,
-    ListWorkflowExecutionsRequest, UpdateScheduleRequest,
+    CreateScheduleRequest, DescribeScheduleRequest, DescribeScheduleResponse,
+    DescribeWorkflowExecutionRequest, ListSchedulesRequest, ListWorkflowExecutionsRequest,
+    UpdateScheduleRequest,
 };
 
 use super::connection::connect;
 use super::error::{TemporalError, TemporalErrorKind};
 use super::payload::{AccountInput, WORKFLOW};
-use super::schedule::{DeclaredSchedule, FleetSchedule, RunState, StartedBackup, ranges};
+use super::schedule::{
+    DeclaredSchedule, FleetSchedule, PauseState, RunState, StartedBackup, ranges,
+};
 use crate::clock::Timestamp;
 use crate::config::FleetSettings;
 use crate::schedule::crontab::Calendar;
@@ -161,11 +164,7 @@ impl Schedules {
     /// As [`Self::list`].
     pub fn update(&self, declared: &DeclaredSchedule) -> Result<(), TemporalError> {
         let id = self.id(&declared.account);
-        let request =
-            DescribeScheduleRequest { namespace: self.client.namespace(), schedule_id: id.clone() };
-        let now = self.send(|mut client| async move {
-            WorkflowService::describe_schedule(&mut client, request.into_request()).await
-        })?;
+        let now = self.describe(&declared.account)?;
         let state = now.schedule.and_then(|it| it.state);
         let request = UpdateScheduleRequest {
             namespace: self.client.namespace(),
@@ -213,8 +212,58 @@ impl Schedules {
     pub fn resume(&self, account: &str) -> Result<(), TemporalError> {
         let handle = self.client.get_schedule_handle(self.id(account));
         self.runtime
-            .block_on(handle.unpause(Some(""), UnpauseScheduleOptions::default()))
+            .block_on(handle.unpause(Some("resumed"), UnpauseScheduleOptions::default()))
             .map_err(of_schedule)
+    }
+
+    /// Whether the schedule of `account` is paused, and its note; `None` if it has no schedule.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    pub fn state(&self, account: &str) -> Result<Option<PauseState>, TemporalError> {
+        match self.describe(account) {
+            Ok(now) => {
+                let state = now.schedule.and_then(|it| it.state).unwrap_or_default();
+                let note = Some(state.notes).filter(|note| !note.is_empty());
+                Ok(Some(PauseState { is_paused: state.paused, note }))
+            }
+            Err(error) if error.kind == TemporalErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a backup of `account` that its schedule started is under way.
+    ///
+    /// # Errors
+    /// As [`Self::pause`].
+    pub fn is_running(&self, account: &str) -> Result<bool, TemporalError> {
+        let info = self.describe(account)?.info.unwrap_or_default();
+        for execution in info.running_workflows {
+            let request = DescribeWorkflowExecutionRequest {
+                namespace: self.client.namespace(),
+                execution: Some(execution),
+            };
+            let described = self.send(|mut client| async move {
+                let request = request.into_request();
+                WorkflowService::describe_workflow_execution(&mut client, request).await
+            })?;
+            // The schedule learns late that a backup has ended.
+            let status = described.workflow_execution_info.map(|it| it.status());
+            if status == Some(WorkflowExecutionStatus::Running) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn describe(&self, account: &str) -> Result<DescribeScheduleResponse, TemporalError> {
+        let request = DescribeScheduleRequest {
+            namespace: self.client.namespace(),
+            schedule_id: self.id(account),
+        };
+        self.send(|mut client| async move {
+            WorkflowService::describe_schedule(&mut client, request.into_request()).await
+        })
     }
 
     /// Starts a backup of `account` now, unless one is under way. A paused schedule stays paused.

@@ -15,6 +15,7 @@ use temporalio_sdk::activities::{ActivityContext, ActivityError};
 
 use super::activity_events::ActivityEvents;
 use super::lease::{Lease, LeaseEnd, LeasedClock};
+use super::metrics::WorkerMetrics;
 use super::operations;
 use crate::clock::ClockReading;
 use crate::config::AccountConfig;
@@ -26,6 +27,9 @@ use crate::temporal::payload::{AccountInput, AttemptReport};
 /// Heartbeats within the time that Temporal waits for one.
 const BEATS: u32 = 4;
 
+/// The bound of the local copies of vaults, if the configuration has none.
+const CACHE: u64 = 10 << 30;
+
 /// The activities of a worker.
 pub struct Activities {
     /// The environment of the process. Its clock is interrupted when the worker is to stop.
@@ -34,6 +38,8 @@ pub struct Activities {
     pub heartbeat: Duration,
     /// Keeps the worker from receivers of alerts that do not answer.
     pub breaker: Arc<CircuitBreaker>,
+    /// Counts what the worker does.
+    pub metrics: Arc<WorkerMetrics>,
 }
 
 #[activities]
@@ -45,7 +51,11 @@ impl Activities {
         ctx: ActivityContext,
         input: AccountInput,
     ) -> Result<AttemptReport, ActivityError> {
-        self.leased(&ctx, input, operations::attempt).await
+        let (metrics, clock) = (Arc::clone(&self.metrics), Arc::clone(&self.env.clock));
+        let account = input.account.clone();
+        let report = self.leased(&ctx, input, operations::attempt).await?;
+        metrics.attempted(&account, report.outcome, report.requests, clock.now());
+        Ok(report)
     }
 
     /// Does the work after a backup. Returns whether there is something to deliver.
@@ -91,12 +101,13 @@ impl Activities {
         let lease = Arc::new(Lease::new(Arc::clone(&clock), self.heartbeat));
         let events = Arc::new(ActivityEvents::new(&input.account, self.env.shared_events()));
         let leased = Arc::new(LeasedClock::new(clock, Arc::clone(&lease)));
-        let env = self.env.with_clock(leased, Arc::clone(&events) as _);
+        let env = self.env.with_clock(leased, Arc::clone(&events) as _).with_cache(CACHE);
         let name = input.account.clone();
         let mut task = tokio::task::spawn_blocking(move || {
             let account = env.config()?.account(&name)?;
             work(&env, &account)
         });
+        self.metrics.slots_used.inc();
         let mut beats = tokio::time::interval(self.heartbeat / BEATS);
         let done = loop {
             tokio::select! {
@@ -104,6 +115,7 @@ impl Activities {
                 _ = beats.tick() => self.beat(ctx, &lease, &events).await,
             }
         };
+        self.metrics.slots_used.dec();
         let account = input.account.as_str();
         let failure = match done {
             Err(error) => {
@@ -122,7 +134,10 @@ impl Activities {
                 tracing::warn!(account, "the backup was cancelled");
                 return Err(ActivityError::cancelled());
             }
-            (Some(LeaseEnd::Lost), _) => "the account was given to another worker",
+            (Some(LeaseEnd::Lost), _) => {
+                self.metrics.lost.inc();
+                "the account was given to another worker"
+            }
             _ if self.env.clock.interrupted() => "the worker stops",
             (_, Some(OpErrorKind::Stale)) => "another machine put a newer vault",
             (_, Some(OpErrorKind::Account)) => "the account is not configured on the worker",

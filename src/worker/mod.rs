@@ -3,8 +3,10 @@
 mod activities;
 mod activity_events;
 mod lease;
+mod metrics;
 mod operations;
 mod run;
 mod workflow;
 
+pub use metrics::{WorkerMetrics, serve};
 pub use run::{WorkerSettings, identity, run};

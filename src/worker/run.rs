@@ -3,11 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use temporalio_client::grpc::WorkflowService;
+use temporalio_client::tonic::IntoRequest as _;
+use temporalio_client::{Client, NamespacedClient as _};
+use temporalio_common::protos::temporal::api::enums::v1::TaskQueueType;
+use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
+use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeTaskQueueRequest;
 use temporalio_sdk::runtime::RuntimeOptions;
 use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 
 use super::activities::Activities;
+use super::metrics::WorkerMetrics;
 use super::workflow::BackUpAccount;
 use crate::config::FleetSettings;
 use crate::ops::Env;
@@ -18,6 +25,8 @@ use crate::temporal::error::{TemporalError, TemporalErrorKind};
 const WORKFLOW_SLOTS: usize = 100;
 /// Workflows that stay in memory between two of their tasks.
 const CACHED_WORKFLOWS: usize = 500;
+/// How often the number of waiting activities is asked for.
+const BACKLOG_INTERVAL: Duration = Duration::from_secs(15);
 /// How often the worker looks whether it is to stop.
 const CHECK: Duration = Duration::from_millis(200);
 /// The shortest and the longest time that Temporal waits for a heartbeat.
@@ -41,6 +50,7 @@ pub struct WorkerSettings {
 pub fn run(
     env: &Arc<Env>,
     settings: &WorkerSettings,
+    metrics: &Arc<WorkerMetrics>,
     started: impl FnOnce(),
 ) -> Result<(), TemporalError> {
     let failed = |what: &str, error: &dyn std::fmt::Display| {
@@ -72,10 +82,12 @@ pub fn run(
                 env: Arc::clone(env),
                 heartbeat,
                 breaker: Arc::default(),
+                metrics: Arc::clone(metrics),
             })
             .register_workflow_with_factory(move || BackUpAccount { heartbeat })
             .map_err(|error| failed("cannot start the worker", &error))?
             .build();
+        let counted = count_backlog(client.clone(), &settings.fleet.task_queue, metrics);
         let mut worker = Worker::new(&runtime, client, options)
             .map_err(|error| failed("cannot start the worker", &error))?;
         let stop = worker.shutdown_handle();
@@ -91,9 +103,29 @@ pub fn run(
         tokio::select! {
             ended = worker.run() => ended.map_err(|error| failed("the worker ended", &error)),
             () = watch => Ok(()),
+            () = counted => Ok(()),
         }
     };
     tokio.block_on(work)
+}
+
+/// Asks Temporal again and again how many activities wait for a worker.
+async fn count_backlog(mut client: Client, task_queue: &str, metrics: &WorkerMetrics) {
+    loop {
+        let mut request = DescribeTaskQueueRequest {
+            namespace: client.namespace(),
+            task_queue: Some(TaskQueue { name: task_queue.to_owned(), ..TaskQueue::default() }),
+            report_stats: true,
+            ..DescribeTaskQueueRequest::default()
+        };
+        request.set_task_queue_type(TaskQueueType::Activity);
+        let described =
+            WorkflowService::describe_task_queue(&mut client, request.into_request()).await;
+        if let Some(stats) = described.ok().and_then(|it| it.into_inner().stats) {
+            metrics.backlog.set(stats.approximate_backlog_count);
+        }
+        tokio::time::sleep(BACKLOG_INTERVAL).await;
+    }
 }
 
 /// How long Temporal waits for a heartbeat before it gives an account to another worker: a part of

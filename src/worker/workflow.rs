@@ -7,8 +7,8 @@ use std::time::Duration;
 use temporalio_common::RetryPolicy;
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_sdk::{
-    ActivityExecutionError, ActivityOptions, ApplicationFailure, TimerResult, WorkflowContext,
-    WorkflowResult, WorkflowTermination,
+    ActivityCancellationType, ActivityExecutionError, ActivityOptions, ApplicationFailure,
+    TimerResult, WorkflowContext, WorkflowResult, WorkflowTermination,
 };
 
 use super::activities::Activities;
@@ -46,6 +46,7 @@ impl BackUpAccount {
             ActivityOptions::with_start_to_close_timeout(LONGEST_BACKUP)
                 .heartbeat_timeout(heartbeat)
                 .retry_policy(retries())
+                .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
                 .build()
         };
         let (mut attempts, mut failures) = (0_u32, 0_u32);

@@ -4,6 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[cfg(feature = "fleet")]
+use clap::Parser as _;
+#[cfg(feature = "fleet")]
+use linkvault::cli::Cli;
+#[cfg(feature = "fleet")]
 use linkvault::config::{Config, Home};
 use serde_json::Value;
 
@@ -11,6 +16,7 @@ const RULES: &str = include_str!("../../examples/deploy/fleet/prometheus-rules.y
 const DASHBOARD: &str = include_str!("../../examples/deploy/fleet/grafana.json");
 const ADAPTER: &str = include_str!("../../examples/deploy/fleet/prometheus-adapter.yaml");
 const DAEMON_METRICS: &str = include_str!("../../src/ui/metrics.rs");
+const SOURCE_OF_WORKER_METRICS: &str = include_str!("../../src/worker/metrics.rs");
 
 /// The metrics of `linkvault worker`.
 const WORKER_METRICS: [&str; 7] = [
@@ -75,6 +81,8 @@ fn every_metric_in_a_rule_and_on_the_dashboard_exists() {
         assert!(is_daemons || WORKER_METRICS.contains(metric), "{metric}");
     }
     for metric in WORKER_METRICS {
+        let name = metric.trim_start_matches("linkvault_worker_").trim_end_matches("_total");
+        assert!(SOURCE_OF_WORKER_METRICS.contains(&format!("\"{name}\"")), "{metric}");
         assert!(used.contains(metric), "no rule and no panel shows {metric}");
     }
 }
@@ -168,4 +176,37 @@ fn every_manifest_refers_to_resources_that_exist() {
             assert!(secret.is_none_or(|it| secrets.contains(&it)), "{volume}");
         }
     }
+}
+
+/// The arguments of every container of linkvault in a document.
+#[cfg(feature = "fleet")]
+fn command_lines(document: &Value) -> Vec<Vec<String>> {
+    let words = |it: &Value| match it {
+        Value::String(line) => line.split_whitespace().map(str::to_owned).collect(),
+        Value::Array(words) => words.iter().map(|it| it.as_str().unwrap().to_owned()).collect(),
+        _ => Vec::new(),
+    };
+    let inner: Vec<&Value> = match document {
+        Value::Object(fields) => fields.values().collect(),
+        Value::Array(items) => items.iter().collect(),
+        _ => return Vec::new(),
+    };
+    let mut found: Vec<_> = inner.into_iter().flat_map(command_lines).collect();
+    if document["image"].as_str().is_some_and(|it| it.starts_with("linkvault")) {
+        found.push([words(&document["args"]), words(&document["command"])].concat());
+    }
+    found
+}
+
+#[cfg(feature = "fleet")]
+#[test]
+fn every_command_of_a_container_parses() {
+    let Some(documents) = documents() else { return };
+    let lines = documents.iter().flat_map(|(_, it)| command_lines(it));
+    let lines: Vec<_> = lines.filter(|it| !it.is_empty()).collect();
+    for line in &lines {
+        let whole = ["linkvault"].into_iter().chain(line.iter().map(String::as_str));
+        Cli::try_parse_from(whole).unwrap_or_else(|error| panic!("{line:?}\n{error}"));
+    }
+    assert_eq!(lines.len(), 6, "{lines:?}");
 }

@@ -41,12 +41,16 @@ impl Fleet {
     /// A fleet whose service answers slowly and in small pages, with a backup under way.
     fn crawling() -> Option<(Self, TestEnvironment, Worker)> {
         let fleet = Self::start("max-limit=2,result=total,rate-limit=zero")?;
-        fleet.service.faults("latency=100ms");
         let machine = fleet.machine(&[("main", YEARLY)]);
+        // The state in the store knows that there is no limit, so that no worker waits a minute.
+        machine.run(&["doctor", "main"]);
+        fleet.service.new_requests();
+        fleet.service.faults("latency=100ms");
         machine.run(&["fleet", "apply", "config.toml", "--yes"]).succeeds();
         let worker = Worker::start(&machine);
         machine.run(&["fleet", "run", "main"]).succeeds();
-        until("the crawl is under way", || fleet.service.request_count() > 10);
+        let before = fleet.service.request_count();
+        until("the crawl is under way", || fleet.service.request_count() > before + 10);
         Some((fleet, machine, worker))
     }
 
@@ -75,7 +79,15 @@ struct Worker(Child);
 
 impl Worker {
     fn start(machine: &TestEnvironment) -> Self {
-        Self(machine.start(&["worker", "--slots", "2", "--log-file", "worker.log"]))
+        Self(machine.start(&[
+            "worker",
+            "--slots",
+            "2",
+            "--listen",
+            "127.0.0.1:0",
+            "--log-file",
+            "worker.log",
+        ]))
     }
 
     fn kill(mut self) {
@@ -142,6 +154,14 @@ fn a_worker_backs_up_what_temporal_starts() {
     let worker = Worker::start(&machine);
     machine.run(&["fleet", "run", "main"]).succeeds();
     assert_eq!(fleet.ended(), COMPLETED);
+    let log = machine.text("worker.log");
+    let url = log.split("metrics are at ").nth(1).unwrap().split_whitespace().next().unwrap();
+    let metrics = ureq::get(url).call().unwrap().body_mut().read_to_string().unwrap();
+    assert!(
+        metrics.contains("linkvault_worker_attempts_total{outcome=\"complete\"} 1"),
+        "{metrics}"
+    );
+    assert!(metrics.contains("linkvault_worker_slots 2"), "{metrics}");
     drop(worker);
     // Another machine has the vault, and Temporal has no key.
     let other = fleet.machine(&[("main", YEARLY)]);
@@ -243,4 +263,41 @@ fn each_mistake_of_the_connection_is_one_clear_error() {
     let local =
         TestEnvironment::new().account_with(&fleet.service.url(), "schedule = \"@daily\"\n");
     local.run(&["fleet", "apply", "config.toml"]).exits_with(1).stderr_has("are local files");
+}
+
+#[test]
+fn a_write_pauses_the_schedule_and_resumes_it() {
+    let Some(fleet) = Fleet::start("") else { return };
+    let machine = fleet.machine(&[("main", YEARLY)]);
+    machine.run(&["fleet", "apply", "config.toml", "--yes"]).succeeds();
+    machine.run(&["backup", "-q"]).succeeds();
+    let paused = || {
+        let shown = machine.run(&["fleet", "status", "--json"]).json();
+        shown["accounts"][0]["paused"].as_bool().unwrap()
+    };
+    machine.write("campaigns.csv", "name\nSpring\n");
+    let import = ["import", "campaigns.csv", "--to", "main", "--yes", "-q"];
+    fleet.service.faults("latency=300ms");
+    let importing = machine.start(&import);
+    until("the schedule is paused", paused);
+    machine.wait(importing).succeeds();
+    fleet.service.faults("latency=0ms");
+    assert!(!paused());
+    // A person's pause stays.
+    machine.run(&["fleet", "pause", "main"]).succeeds();
+    machine.write("campaigns.csv", "name\nSummer\n");
+    machine.run(&import).succeeds();
+    assert!(paused());
+    machine.run(&["fleet", "resume", "main"]).succeeds();
+    assert!(!paused());
+    // Nothing is written while a worker works on the account.
+    fleet.service.faults("latency=300ms");
+    let worker = Worker::start(&machine);
+    machine.run(&["fleet", "run", "main"]).succeeds();
+    fleet.service.new_requests();
+    until("a worker backs it up", || fleet.service.request_count() > 2);
+    machine.write("campaigns.csv", "name\nAutumn\n");
+    machine.run(&import).exits_with(11).stderr_has("a worker of the fleet backs main up now");
+    assert!(!paused());
+    drop(worker);
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::cli::global::LogFormat;
 use crate::cli::{App, CliError, Exit};
+use crate::config::{ListenAddress, parse_listen};
 
 /// Back up the accounts that Temporal gives this machine
 #[derive(Debug, clap::Args)]
@@ -28,6 +29,15 @@ pub struct Args {
         hide_env_values = true
     )]
     pub slots: Option<u16>,
+    /// Address of /metrics and /healthz, or `off` [default: 127.0.0.1:9090]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        value_parser = parse_listen,
+        env = "LINKVAULT_WORKER_LISTEN",
+        hide_env_values = true
+    )]
+    pub listen: Option<ListenAddress>,
     /// Format of the log on stderr
     #[arg(
         long,
@@ -49,7 +59,7 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
 
     use crate::clock::Waker;
     use crate::ops::fleet::explain;
-    use crate::worker::{self, WorkerSettings};
+    use crate::worker::{self, WorkerMetrics, WorkerSettings};
 
     let config = app.env.config()?;
     app.out.write_to_log();
@@ -60,13 +70,42 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
     let slots = usize::from(args.slots.unwrap_or(fleet.slots));
     let settings = WorkerSettings { slots, identity: worker::identity(), fleet };
     app.catch_signals(&Waker::default(), &Arc::new(AtomicBool::new(false)));
+    let metrics = Arc::new(WorkerMetrics::default());
+    metrics.slots.set(i64::try_from(slots).unwrap_or(i64::MAX));
+    let _served = serve_metrics(args.listen, &metrics)?;
     let started = || {
         let (temporal, task_queue) = (&settings.fleet.temporal, &settings.fleet.task_queue);
         tracing::info!(temporal, task_queue, slots, "the worker starts");
     };
-    worker::run(&app.env, &settings, started).map_err(|error| explain(&app.env, error))?;
+    worker::run(&app.env, &settings, &metrics, started)
+        .map_err(|error| explain(&app.env, error))?;
     tracing::info!("the worker ends");
     Ok(Exit::Done)
+}
+
+/// Serves the metrics. If the default address is in use and no other was requested, the worker runs
+/// without.
+#[cfg(feature = "fleet")]
+fn serve_metrics(
+    listen: Option<ListenAddress>,
+    metrics: &Arc<crate::worker::WorkerMetrics>,
+) -> Result<Option<crate::server::Server>, CliError> {
+    let address = match listen {
+        Some(ListenAddress::Off) => return Ok(None),
+        Some(ListenAddress::At(address)) => address,
+        None => std::net::SocketAddr::from(([127, 0, 0, 1], 9090)),
+    };
+    match crate::worker::serve(address, Arc::clone(metrics)) {
+        Ok(server) => {
+            tracing::info!("metrics are at http://{}/metrics", server.address());
+            Ok(Some(server))
+        }
+        Err(error) if listen.is_some() => Err(crate::cli::page::cannot_serve(address, &error)),
+        Err(error) => {
+            tracing::warn!("no metrics: cannot listen on {address}: {error}");
+            Ok(None)
+        }
+    }
 }
 
 /// Says which program can do it.
