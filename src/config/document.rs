@@ -7,7 +7,7 @@ use super::problem::ConfigProblem;
 use crate::files::read_named;
 
 /// A larger file is not a configuration.
-const MAX_SIZE: u64 = 1024 * 1024;
+const MAX_SIZE: u64 = 64 << 20;
 
 /// The bytes of `file`.
 pub(super) fn bytes(file: &Path) -> io::Result<Vec<u8>> {

@@ -150,6 +150,7 @@ mod tests {
         let keys = "temporal = \"https://Temporal.example:7233/\"\nnamespace = \"prod.a1\"\n\
                     task_queue = \"links\"\nslots = 1000\ncheckpoint = \"90s\"\ncache = \"10 GiB\"";
         let expected = FleetSettings {
+            names_temporal: true,
             temporal: "https://temporal.example:7233".into(),
             namespace: "prod.a1".into(),
             task_queue: "links".into(),

@@ -6,19 +6,20 @@ use std::sync::Arc;
 use super::temporal_error::explain;
 use super::{Events, NextStep, OpError, OpErrorKind};
 use crate::api::redact::Redactor;
+use crate::clock::Clock;
 use crate::config::FleetSettings;
 use crate::temporal::error::TemporalError;
 use crate::temporal::schedules::Schedules;
 
-/// The note of a schedule that a command paused. One that a killed command left paused is resumed
-/// by the next.
-const NOTE: &str =
-    "linkvault writes to the account; `linkvault resume` continues a run that was cut off";
+/// The beginning of the note of a schedule that a command paused.
+const NOTE: &str = "linkvault writes to the account";
 
 /// A paused schedule. It is resumed when this is dropped.
 pub(super) struct PausedSchedule {
     schedules: Schedules,
     account: String,
+    /// Its note, which no other command writes.
+    note: String,
     events: Arc<dyn Events>,
 }
 
@@ -30,18 +31,26 @@ pub(super) fn pause(
     account: &str,
     settings: &FleetSettings,
     redactor: &Redactor,
+    clock: &dyn Clock,
     events: &Arc<dyn Events>,
 ) -> Result<Option<PausedSchedule>, OpError> {
     let failed = |error: TemporalError| explain(settings, redactor, &error);
     let schedules = Schedules::connect(settings).map_err(failed)?;
     let Some(now) = schedules.state(account).map_err(failed)? else { return Ok(None) };
-    let by_person = now.is_paused && now.note.as_deref() != Some(NOTE);
-    if !by_person {
-        schedules.pause(account, NOTE).map_err(failed)?;
+    if now.is_paused && now.note.as_deref().is_some_and(|note| note.starts_with(NOTE)) {
+        events.warning(&format!(
+            "another command paused the schedule of {account}; if that was killed, `linkvault fleet \
+             resume {account}` resumes it"
+        ));
+    }
+    let note = format!("{NOTE} ({} {})", std::process::id(), clock.now().iso());
+    if !now.is_paused {
+        schedules.pause(account, &note).map_err(failed)?;
     }
     let running = schedules.is_running(account).map_err(failed);
     let (name, events) = (account.to_owned(), Arc::clone(events));
-    let paused = (!by_person).then(|| PausedSchedule { schedules, account: name, events });
+    let paused =
+        (!now.is_paused).then(|| PausedSchedule { schedules, account: name, note, events });
     if running? {
         let what = format!("a worker of the fleet backs {account} up now");
         return Err(OpError::new(OpErrorKind::Locked, what).next(NextStep::WaitForWorker));
@@ -51,8 +60,16 @@ pub(super) fn pause(
 
 impl Drop for PausedSchedule {
     fn drop(&mut self) {
-        if let Err(error) = self.schedules.resume(&self.account) {
-            let account = &self.account;
+        let account = &self.account;
+        let resumed = match self.schedules.state(account) {
+            // A person may have paused it meanwhile.
+            Ok(Some(now)) if now.note.as_ref() == Some(&self.note) => {
+                self.schedules.resume(account)
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = resumed {
             self.events.warning(&format!(
                 "the schedule of {account} stays paused: {error}; `linkvault fleet resume {account}` \
                  resumes it"

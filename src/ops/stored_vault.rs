@@ -164,7 +164,7 @@ mod with_stores {
         if !it.fleet.names_temporal {
             return Ok(None);
         }
-        schedule_pause::pause(&it.account.name, &it.fleet, it.redactor, it.events)
+        schedule_pause::pause(&it.account.name, &it.fleet, it.redactor, &**it.clock, it.events)
     }
 
     /// Refuses an empty vault in the place of a local copy that was removed after it was fetched. A

@@ -292,7 +292,8 @@ impl Schedules {
     }
 
     fn id(&self, account: &str) -> String {
-        format!("{}-{account}", self.task_queue)
+        // No name of a queue or an account has a slash.
+        format!("{}/{account}", self.task_queue)
     }
 
     /// The schedule of a list's entry, if it belongs to this fleet.

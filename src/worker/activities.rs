@@ -12,6 +12,7 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::RecordActivit
 use temporalio_macros::activities;
 use temporalio_sdk::ApplicationFailure;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
+use tokio::time::MissedTickBehavior;
 
 use super::activity_events::ActivityEvents;
 use super::lease::{Lease, LeaseEnd, LeasedClock};
@@ -21,7 +22,7 @@ use crate::clock::ClockReading;
 use crate::config::AccountConfig;
 use crate::escaped::Escaped;
 use crate::health::pending_alerts::CircuitBreaker;
-use crate::ops::{Env, OpError, OpErrorKind};
+use crate::ops::{Env, NextStep, OpError, OpErrorKind};
 use crate::temporal::payload::{AccountInput, AttemptReport};
 
 /// Heartbeats within the time that Temporal waits for one.
@@ -98,21 +99,37 @@ impl Activities {
         work: impl FnOnce(&Env, &AccountConfig) -> Result<T, OpError> + Send + 'static,
     ) -> Result<T, ActivityError> {
         let clock = Arc::clone(&self.env.clock);
-        let lease = Arc::new(Lease::new(Arc::clone(&clock), self.heartbeat));
+        // The worker that ran the workflow may have another setting.
+        let timeout = ctx.info().heartbeat_timeout.unwrap_or(self.heartbeat);
+        let lease = Arc::new(Lease::new(Arc::clone(&clock), timeout));
         let events = Arc::new(ActivityEvents::new(&input.account, self.env.shared_events()));
         let leased = Arc::new(LeasedClock::new(clock, Arc::clone(&lease)));
         let env = self.env.with_clock(leased, Arc::clone(&events) as _).with_cache(CACHE);
+        // This process may have been stopped since it was given the activity.
+        if !self.beat(ctx, &lease, &events, timeout / BEATS).await {
+            return Err(again("Temporal did not confirm the activity"));
+        }
         let name = input.account.clone();
         let mut task = tokio::task::spawn_blocking(move || {
             let account = env.config()?.account(&name)?;
+            if account.store.is_none() {
+                let what =
+                    format!("the vault of {name} is a local file, which workers cannot share");
+                return Err(
+                    OpError::new(OpErrorKind::Config, what).next(NextStep::KeepVaultInStore)
+                );
+            }
             work(&env, &account)
         });
         self.metrics.slots_used.inc();
-        let mut beats = tokio::time::interval(self.heartbeat / BEATS);
+        let mut beats = tokio::time::interval(timeout / BEATS);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let done = loop {
             tokio::select! {
                 done = &mut task => break done,
-                _ = beats.tick() => self.beat(ctx, &lease, &events).await,
+                _ = beats.tick() => {
+                    self.beat(ctx, &lease, &events, timeout / BEATS).await;
+                }
             }
         };
         self.metrics.slots_used.dec();
@@ -140,17 +157,28 @@ impl Activities {
             }
             _ if self.env.clock.interrupted() => "the worker stops",
             (_, Some(OpErrorKind::Stale)) => "another machine put a newer vault",
-            (_, Some(OpErrorKind::Account)) => "the account is not configured on the worker",
-            (_, Some(OpErrorKind::Config)) => "the worker's configuration has mistakes",
+            // A person must act, so that the backup fails until its next time.
+            (_, Some(OpErrorKind::Account | OpErrorKind::Config)) => {
+                let why = "the account is not configured on the worker, or with mistakes";
+                tracing::error!(account, "{why}");
+                return Err(ApplicationFailure::non_retryable(why).into());
+            }
             _ => "the activity failed; the worker's log says why",
         };
         tracing::warn!(account, "{why}");
         Err(again(why))
     }
 
-    /// Sends a heartbeat, and renews or ends the lease by its answer. The SDK's own heartbeats
-    /// do not tell whether they arrived.
-    async fn beat(&self, ctx: &ActivityContext, lease: &Lease, events: &ActivityEvents) {
+    /// Sends a heartbeat, and renews or ends the lease by its answer, which must come within
+    /// `within`. Returns whether Temporal confirmed it. The SDK's own heartbeats do not tell whether
+    /// they arrived, but without them the SDK would give the activity up.
+    async fn beat(
+        &self,
+        ctx: &ActivityContext,
+        lease: &Lease,
+        events: &ActivityEvents,
+        within: Duration,
+    ) -> bool {
         let sent = ClockReading::now(&*self.env.clock);
         let mut client = ctx.client();
         let details = events.progress().as_json_payload().ok();
@@ -163,7 +191,7 @@ impl Activities {
         };
         let request = request.into_request();
         let answer = WorkflowService::record_activity_task_heartbeat(&mut client, request);
-        match tokio::time::timeout(self.heartbeat / BEATS, answer).await {
+        match tokio::time::timeout(within, answer).await {
             Ok(Ok(response)) if response.get_ref().cancel_requested => {
                 lease.stop(LeaseEnd::Cancelled);
             }
@@ -172,12 +200,19 @@ impl Activities {
             {
                 lease.stop(LeaseEnd::Lost);
             }
-            Ok(Ok(_)) => lease.renew(sent),
+            Ok(Ok(_)) => {
+                lease.renew(sent);
+                if let Err(error) = ctx.record_heartbeat(events.progress()).await {
+                    tracing::debug!("a heartbeat has no form: {}", Escaped(error));
+                }
+                return lease.end().is_none();
+            }
             Ok(Err(status)) if status.code() == Code::NotFound => lease.stop(LeaseEnd::Lost),
             // The lease ends by itself if no later heartbeat arrives.
             Ok(Err(status)) => tracing::debug!("a heartbeat failed: {}", Escaped(status.message())),
             Err(_) => tracing::debug!("a heartbeat was not answered"),
         }
+        false
     }
 }
 

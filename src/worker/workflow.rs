@@ -17,8 +17,8 @@ use crate::temporal::payload::{AccountInput, AfterAttempt, AttemptReport, after_
 
 /// The longest time that a backup may take: a large account at a low rate limit takes days.
 const LONGEST_BACKUP: Duration = Duration::from_secs(30 * 86_400);
-/// For how long alerts are sent again.
-const LONGEST_DELIVERY: Duration = Duration::from_secs(86_400);
+/// For how long alerts are sent again. What is left is sent after the next backup.
+const LONGEST_DELIVERY: Duration = Duration::from_secs(600);
 
 /// The delay before an activity is repeated for the first time; it doubles.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -95,5 +95,51 @@ fn ended(error: ActivityExecutionError) -> WorkflowTermination {
     match error {
         ActivityExecutionError::Cancelled(_) => WorkflowTermination::cancelled(),
         other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use temporalio_client::WorkflowHistory;
+    use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
+
+    use super::*;
+
+    /// Histories that earlier programs wrote. They never change; a change of the workflow adds one.
+    const HISTORIES: [(&str, &[u8]); 4] = [
+        ("complete", include_bytes!("../../tests/fleet/histories/complete.json")),
+        (
+            "with work after it, and messages",
+            include_bytes!("../../tests/fleet/histories/with_work_and_messages.json"),
+        ),
+        ("key refused", include_bytes!("../../tests/fleet/histories/key_refused.json")),
+        ("repeated later", include_bytes!("../../tests/fleet/histories/repeated_later.json")),
+    ];
+
+    fn replay(history: &[u8]) -> Result<(), String> {
+        let heartbeat = Duration::from_secs(60);
+        let options = WorkflowReplayerOptions::new()
+            .register_workflow_with_factory(move || BackUpAccount { heartbeat })
+            .unwrap()
+            .build();
+        let replayer = WorkflowReplayer::new(options).unwrap();
+        let history = WorkflowHistory::from_json(history).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        runtime.block_on(replayer.replay_workflow(history)).map_err(|error| format!("{error:?}"))
+    }
+
+    #[test]
+    fn backups_that_an_earlier_program_began_go_on() {
+        for (name, history) in HISTORIES {
+            assert_eq!(replay(history), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn another_order_of_activities_is_noticed() {
+        let text = std::str::from_utf8(HISTORIES[1].1).unwrap();
+        let changed = text.replace("\"post_backup\"", "\"deliver\"");
+        assert_ne!(changed, text);
+        assert!(replay(changed.as_bytes()).is_err());
     }
 }

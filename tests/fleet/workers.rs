@@ -283,7 +283,16 @@ fn a_write_pauses_the_schedule_and_resumes_it() {
     machine.wait(importing).succeeds();
     fleet.service.faults("latency=0ms");
     assert!(!paused());
-    // A person's pause stays.
+    // A person's pause stays, also one of meanwhile.
+    machine.write("campaigns.csv", "name\nWinter\n");
+    fleet.service.faults("latency=300ms");
+    let importing = machine.start(&import);
+    until("the schedule is paused", paused);
+    machine.run(&["fleet", "pause", "main", "--note", "moving"]).succeeds();
+    machine.wait(importing).succeeds();
+    fleet.service.faults("latency=0ms");
+    assert!(paused());
+    machine.run(&["fleet", "resume", "main"]).succeeds();
     machine.run(&["fleet", "pause", "main"]).succeeds();
     machine.write("campaigns.csv", "name\nSummer\n");
     machine.run(&import).succeeds();
@@ -300,4 +309,48 @@ fn a_write_pauses_the_schedule_and_resumes_it() {
     machine.run(&import).exits_with(11).stderr_has("a worker of the fleet backs main up now");
     assert!(!paused());
     drop(worker);
+}
+
+#[test]
+fn a_backup_of_many_heartbeats_is_one_attempt() {
+    let Some(fleet) = Fleet::start("max-limit=5,result=total,rate-limit=zero") else { return };
+    let machine = fleet.machine(&[("main", YEARLY)]);
+    machine.run(&["doctor", "main"]);
+    machine.run(&["fleet", "apply", "config.toml", "--yes"]).succeeds();
+    // The SDK gives an activity up 5 s after its heartbeat time-out, which is 5 s here.
+    fleet.service.faults("latency=700ms");
+    let worker = Worker::start(&machine);
+    machine.run(&["fleet", "run", "main"]).succeeds();
+    assert_eq!(fleet.ended(), COMPLETED);
+    drop(worker);
+    let (workflow, _) = fleet.temporal.workflows().remove(0);
+    let history = fleet.temporal.command(&["workflow", "show", "-w", &workflow, "-o", "json"]);
+    let history: serde_json::Value = serde_json::from_str(&history).unwrap();
+    let begun = |event: &serde_json::Value| event["activityTaskStartedEventAttributes"].clone();
+    let attempts: Vec<_> = history["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(begun)
+        .filter(|it| !it.is_null())
+        .collect();
+    assert_eq!(attempts.len(), 1);
+    assert_eq!(attempts[0]["attempt"], 1);
+    assert_eq!(
+        machine.run(&["snapshots", "main", "--json"]).json()["snapshots"].as_array().unwrap().len(),
+        1
+    );
+}
+
+#[test]
+fn an_account_that_the_worker_does_not_know_fails() {
+    let Some(fleet) = Fleet::start("") else { return };
+    let operator = fleet.machine(&[("main", YEARLY), ("other", YEARLY)]);
+    operator.run(&["fleet", "apply", "config.toml", "--yes"]).succeeds();
+    let machine = fleet.machine(&[("main", YEARLY)]);
+    let worker = Worker::start(&machine);
+    operator.run(&["fleet", "run", "other"]).succeeds();
+    assert_eq!(fleet.ended(), "WORKFLOW_EXECUTION_STATUS_FAILED");
+    drop(worker);
+    operator.run(&["fleet", "status"]).exits_with(1).stdout_has("other  ");
 }
