@@ -103,6 +103,11 @@ impl Drop for Worker {
     }
 }
 
+/// Waits until the lists of Temporal, which may be older than a change, show it.
+fn until_status(machine: &TestEnvironment, what: &str, so: impl Fn(&serde_json::Value) -> bool) {
+    until(what, || so(&machine.run(&["fleet", "status", "--json"]).json()));
+}
+
 const COMPLETED: &str = "WORKFLOW_EXECUTION_STATUS_COMPLETED";
 const YEARLY: &str = "0 0 1 1 *";
 
@@ -118,6 +123,11 @@ fn schedules_become_equal_to_a_declaration() {
         (&written["written"], written["changes"].as_array().unwrap().len()),
         (&true.into(), 2)
     );
+    let as_declared = || {
+        let shown = apply(&["-n", "--json"]).json();
+        shown["changes"].as_array().is_some_and(Vec::is_empty)
+    };
+    until("the schedules are listed", as_declared);
     apply(&["--yes"]).succeeds().stdout_has("nothing to change; 2 schedules as declared");
     let shown = machine.run(&["fleet", "status", "--json"]).exits_with(3).json();
     assert_eq!((&shown["totals"]["new"], &shown["total"]), (&2.into(), &2.into()));
@@ -126,12 +136,10 @@ fn schedules_become_equal_to_a_declaration() {
     machine.run(&["fleet", "pause", "main", "--note", "moving"]).succeeds();
     machine.edit("config.toml", YEARLY, "0 6 1 1 *");
     apply(&["--yes"]).succeeds().stdout_has("update");
-    let shown = machine.run(&["fleet", "status", "--json"]).exits_with(3).json();
-    let main = &shown["accounts"][0];
-    assert_eq!(
-        (&main["account"], &main["paused"], &main["note"]),
-        (&"main".into(), &true.into(), &"moving".into())
-    );
+    until_status(&machine, "the pause is listed", |shown| {
+        let main = &shown["accounts"][0];
+        main["account"] == "main" && main["paused"] == true && main["note"] == "moving"
+    });
     machine.run(&["fleet", "resume", "main"]).succeeds();
     // An account that is not declared has no schedule.
     let fewer = fleet.config(&[("main", "0 6 1 1 *")]);
@@ -142,8 +150,7 @@ fn schedules_become_equal_to_a_declaration() {
         .run(&["fleet", "run", "other"])
         .exits_with(1)
         .stderr_has("no schedule of the account `other`");
-    let shown = machine.run(&["fleet", "status", "--json"]).json();
-    assert_eq!(shown["total"], 1);
+    until_status(&machine, "one is left", |shown| shown["total"] == 1);
 }
 
 #[test]
@@ -169,6 +176,7 @@ fn a_worker_backs_up_what_temporal_starts() {
     let (workflow, _) = fleet.temporal.workflows().remove(0);
     let history = fleet.temporal.command(&["workflow", "show", "-w", &workflow, "-o", "json"]);
     assert!(history.contains("back_up") && !history.contains(KEY), "{history}");
+    until_status(&machine, "it is listed", |shown| shown["totals"]["good"] == 1);
     machine.run(&["fleet", "status"]).succeeds().stdout_has("complete").fits();
 }
 
@@ -181,6 +189,7 @@ fn a_failed_backup_is_a_problem_of_the_fleet() {
     machine.run(&["fleet", "run", "main"]).succeeds();
     assert_eq!(fleet.ended(), "WORKFLOW_EXECUTION_STATUS_FAILED");
     drop(worker);
+    until_status(&machine, "it is listed", |shown| shown["totals"]["failed"] == 1);
     machine.run(&["fleet", "status"]).exits_with(1).stdout_has("failed").fits();
     machine.run(&["status", "main"]).exits_with(1).stdout_has("key");
 }
@@ -271,34 +280,39 @@ fn a_write_pauses_the_schedule_and_resumes_it() {
     let machine = fleet.machine(&[("main", YEARLY)]);
     machine.run(&["fleet", "apply", "config.toml", "--yes"]).succeeds();
     machine.run(&["backup", "-q"]).succeeds();
-    let paused = || {
-        let shown = machine.run(&["fleet", "status", "--json"]).json();
-        shown["accounts"][0]["paused"].as_bool().unwrap()
+    // A list of schedules may be older than a change.
+    let is_paused = || {
+        let describe = ["schedule", "describe", "-s", "linkvault/main", "-o", "json"];
+        let text = fleet.temporal.command(&describe);
+        let schedule: serde_json::Value = serde_json::from_str(&text).ok()?;
+        Some(schedule["schedule"]["state"]["paused"] == true)
     };
+    let paused = || until("the schedule is paused", || is_paused() == Some(true));
+    let active = || until("the schedule is resumed", || is_paused() == Some(false));
     machine.write("campaigns.csv", "name\nSpring\n");
     let import = ["import", "campaigns.csv", "--to", "main", "--yes", "-q"];
     fleet.service.faults("latency=300ms");
     let importing = machine.start(&import);
-    until("the schedule is paused", paused);
+    paused();
     machine.wait(importing).succeeds();
     fleet.service.faults("latency=0ms");
-    assert!(!paused());
+    active();
     // A person's pause stays, also one of meanwhile.
     machine.write("campaigns.csv", "name\nWinter\n");
     fleet.service.faults("latency=300ms");
     let importing = machine.start(&import);
-    until("the schedule is paused", paused);
+    paused();
     machine.run(&["fleet", "pause", "main", "--note", "moving"]).succeeds();
     machine.wait(importing).succeeds();
     fleet.service.faults("latency=0ms");
-    assert!(paused());
+    paused();
     machine.run(&["fleet", "resume", "main"]).succeeds();
     machine.run(&["fleet", "pause", "main"]).succeeds();
     machine.write("campaigns.csv", "name\nSummer\n");
     machine.run(&import).succeeds();
-    assert!(paused());
+    paused();
     machine.run(&["fleet", "resume", "main"]).succeeds();
-    assert!(!paused());
+    active();
     // Nothing is written while a worker works on the account.
     fleet.service.faults("latency=300ms");
     let worker = Worker::start(&machine);
@@ -307,7 +321,7 @@ fn a_write_pauses_the_schedule_and_resumes_it() {
     until("a worker backs it up", || fleet.service.request_count() > 2);
     machine.write("campaigns.csv", "name\nAutumn\n");
     machine.run(&import).exits_with(11).stderr_has("a worker of the fleet backs main up now");
-    assert!(!paused());
+    active();
     drop(worker);
 }
 
@@ -352,5 +366,6 @@ fn an_account_that_the_worker_does_not_know_fails() {
     operator.run(&["fleet", "run", "other"]).succeeds();
     assert_eq!(fleet.ended(), "WORKFLOW_EXECUTION_STATUS_FAILED");
     drop(worker);
+    until_status(&operator, "it is listed", |shown| shown["totals"]["failed"] == 1);
     operator.run(&["fleet", "status"]).exits_with(1).stdout_has("other  ");
 }
