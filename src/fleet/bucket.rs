@@ -134,22 +134,6 @@ impl Bucket {
         }
     }
 
-    /// As [`super::objects::Objects::names`].
-    ///
-    /// # Errors
-    /// If the store cannot be listed.
-    pub fn names(&self) -> Result<Vec<String>, StoreError> {
-        let listed = self.runtime.block_on(async {
-            let mut all = self.store.list(Some(&self.prefix));
-            let mut names = Vec::new();
-            while let Some(object) = all.next().await {
-                names.extend(object?.location.filename().map(str::to_owned));
-            }
-            Ok(names)
-        });
-        listed.map_err(|error: Error| failed("the list of objects", &error))
-    }
-
     /// As [`super::objects::Objects::download`].
     ///
     /// # Errors

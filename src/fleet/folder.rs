@@ -43,19 +43,6 @@ impl Folder {
         Ok(Some((bytes, tag)))
     }
 
-    /// As [`super::objects::Objects::names`].
-    ///
-    /// # Errors
-    /// If the folder cannot be read.
-    pub fn names(&self) -> Result<Vec<String>, StoreError> {
-        let entries = match fs::read_dir(&self.0) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(|error| failed("the folder", &error))?,
-        };
-        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-        names.collect::<io::Result<_>>().map_err(|error| failed("the folder", &error))
-    }
-
     /// As [`super::objects::Objects::download`].
     ///
     /// # Errors

@@ -178,18 +178,6 @@ pub struct FetchRecord {
     pub arriving: Option<FetchedObject>,
 }
 
-/// The newest of these objects that only a lost `HEAD` can have named: not the first one of a
-/// vault, which a killed process may have left.
-#[must_use]
-pub fn orphan(names: &[String]) -> Option<&String> {
-    let sequence = |name: &str| {
-        let is_object = name.ends_with(".db.zst") || name.ends_with(".db.zst.age");
-        name.split_once('-').filter(|_| is_object)?.0.parse::<u64>().ok()
-    };
-    let newest = names.iter().max_by_key(|name| sequence(name))?;
-    sequence(newest).is_some_and(|it| it > 1).then_some(newest)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -40,17 +40,6 @@ impl Objects {
         }
     }
 
-    /// The names of all objects.
-    ///
-    /// # Errors
-    /// If the store cannot be listed.
-    pub fn names(&self) -> Result<Vec<String>, StoreError> {
-        match self {
-            Self::Folder(folder) => folder.names(),
-            Self::Bucket(bucket) => bucket.names(),
-        }
-    }
-
     /// Appends the content of an object to `to`, at most `most` bytes; `false` if the object does
     /// not exist.
     ///

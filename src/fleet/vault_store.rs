@@ -13,7 +13,7 @@ use super::encryption::Identity;
 use super::error::{StoreError, StoreErrorKind};
 use super::fetch_file::FetchFile;
 use super::free_space::free_space;
-use super::head::{FetchRecord, FetchedObject, HEAD, Head, HeadAccount, orphan};
+use super::head::{FetchRecord, FetchedObject, HEAD, Head, HeadAccount};
 use super::object_tag::{ConditionalPut, ObjectTag};
 use super::objects::Objects;
 use super::packing::{self, UnpackError};
@@ -276,9 +276,6 @@ impl VaultStore {
             return Ok(Ok(PutReport::Unchanged));
         };
         if known.base.is_none() {
-            if over == PutOver::Fetched && damaged.is_none() {
-                self.require_no_objects()?;
-            }
             probe(&self.objects)?;
         }
         let object = head.object();
@@ -457,15 +454,6 @@ impl VaultStore {
         self.write_record(&FetchRecord { arriving: Some(arriving.clone()), ..record })?;
         candidate.replace(&mut |_| Ok(()))?;
         self.write_record(&FetchRecord { base: Some(arriving), ..FetchRecord::default() })
-    }
-
-    /// A new vault must not take the place of one whose `HEAD` is lost. A store that may not be
-    /// listed is not checked.
-    fn require_no_objects(&self) -> Result<(), StoreError> {
-        let Ok(names) = self.objects.names() else { return Ok(()) };
-        let Some(object) = orphan(&names) else { return Ok(()) };
-        let what = format!("{HEAD} does not exist, although {object} does");
-        Err(StoreError::new(StoreErrorKind::Damaged, what))
     }
 
     /// Writes the vault in the object that `head` names to the new file `to`.

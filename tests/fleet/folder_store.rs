@@ -405,25 +405,3 @@ fn a_local_vault_moves_into_an_empty_store() {
         private(path);
     }
 }
-
-#[test]
-fn a_new_vault_does_not_take_the_place_of_one_whose_head_is_lost() {
-    let shared = Shared::new();
-    let one = shared.machine();
-    for _ in 0..2 {
-        one.run(&["backup", "-q"]).succeeds();
-    }
-    let objects = shared.objects();
-    let names = || {
-        let mut names: Vec<_> =
-            fs::read_dir(&objects).unwrap().map(|it| it.unwrap().file_name()).collect();
-        names.sort();
-        names
-    };
-    fs::remove_file(objects.join("HEAD")).unwrap();
-    let before = names();
-    let other = shared.machine();
-    let refused = other.run(&["backup", "-q"]).exits_with(1);
-    refused.stderr_has("HEAD does not exist, although 0000000002-").stderr_has("vault restore");
-    assert_eq!(names(), before);
-}
