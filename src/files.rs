@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use tempfile::{NamedTempFile, TempPath};
 
@@ -30,6 +31,22 @@ pub fn private_folder_of(file: &Path) -> io::Result<()> {
 pub fn folder_of(file: &Path) -> &Path {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
+}
+
+/// Modification time and size of a file. A write changes one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileStamp {
+    modified: SystemTime,
+    size: u64,
+}
+
+impl FileStamp {
+    /// The stamp of the file at `path`; `None` if there is none.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Self { modified: metadata.modified().ok()?, size: metadata.len() })
+    }
 }
 
 /// The path of a companion file: `path` with `suffix` appended to its name.

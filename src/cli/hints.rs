@@ -216,6 +216,12 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         NextStep::WaitForWorker => {
             "run the same command again when `linkvault fleet status` shows that it has ended"
         }
+        NextStep::WaitForWriter(account) => {
+            return Cow::Owned(format!(
+                "run the same command again when it has ended; if it was killed, run `linkvault \
+                 fleet resume {account}` first"
+            ));
+        }
         NextStep::ApplyFleet => "run `linkvault fleet apply FILE` with a file that declares it",
         NextStep::KeepVaultInStore => {
             "add `vault = \"s3://bucket/prefix/NAME\"` to each of them (docs/fleet.md)"

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::config::AccountConfig;
 use crate::daemon::DaemonState;
-use crate::files::beside;
+use crate::files::{FileStamp, beside};
 use crate::health::account_status::AccountStatus;
 use crate::health::persisted_state;
 use crate::health::scheduled_account::ScheduledAccount;
@@ -47,7 +47,7 @@ pub struct VaultAccounts {
 
 /// The status of an account, and when it was read.
 struct CachedStatus {
-    stamp: Stamp,
+    stamps: Stamps,
     at: Timestamp,
     account_status: AccountStatus,
 }
@@ -62,7 +62,7 @@ impl CachedStatus {
 const FRESH: Duration = Duration::from_secs(30);
 
 /// Times and sizes of the vault, its log and the persisted state. A backup changes them.
-type Stamp = [Option<(SystemTime, u64)>; 3];
+type Stamps = [Option<FileStamp>; 3];
 
 impl VaultAccounts {
     /// Shows these accounts, with their schedules.
@@ -78,10 +78,10 @@ impl VaultAccounts {
     /// The status of the account. The vault is read again only if it changed or the cached status
     /// is too old.
     fn read_status(&self, account: &AccountConfig) -> AccountStatus {
-        let (stamp, now) = (stamp(&account.vault), self.clock.now());
+        let (stamps, now) = (stamps(&account.vault), self.clock.now());
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = |seen: &&CachedStatus| {
-            seen.stamp == stamp && seen.at <= now && now.since(seen.at) < FRESH
+            seen.stamps == stamps && seen.at <= now && now.since(seen.at) < FRESH
         };
         if let Some(account_status) =
             known().get(&account.name).filter(fresh).map(CachedStatus::account_status)
@@ -91,7 +91,7 @@ impl VaultAccounts {
         let scheduled =
             self.all_scheduled.iter().find(|scheduled| scheduled.account == account.name);
         let (account_status, _) = account_status(account, scheduled, now);
-        let seen = CachedStatus { stamp, at: now, account_status: account_status.clone() };
+        let seen = CachedStatus { stamps, at: now, account_status: account_status.clone() };
         known().insert(account.name.clone(), seen);
         account_status
     }
@@ -116,9 +116,7 @@ impl Accounts for VaultAccounts {
     }
 }
 
-fn stamp(vault: &Path) -> Stamp {
-    [vault.to_owned(), beside(vault, "-wal"), persisted_state::file(vault)].map(|path| {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    })
+fn stamps(vault: &Path) -> Stamps {
+    [vault.to_owned(), beside(vault, "-wal"), persisted_state::file(vault)]
+        .map(|path| FileStamp::of(&path))
 }

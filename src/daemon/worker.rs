@@ -3,31 +3,28 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::main_loop::write_local_state;
 use super::{AccountStatus, FinishedBackup, PendingAlerts, Worker};
 use crate::config::{AccountConfig, Config, DaemonSettings, key_variables};
 use crate::escaped::Escaped;
-use crate::files::beside;
-use crate::format;
+use crate::files::{FileStamp, beside};
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
 use crate::health::pending_alerts::CircuitBreaker;
 use crate::health::persisted_state::PersistedState;
 use crate::health::scheduled_account::ScheduledAccount;
-use crate::model::SnapshotId;
 use crate::ops::account_session::SessionLimits;
 use crate::ops::account_state::{apply_status, deliver_shared, write_state};
 use crate::ops::alert_delivery::deliver_pending;
 use crate::ops::backup::{BackupRequest, attempt_backup};
 use crate::ops::backup_attempts::attempt_of_error;
+use crate::ops::log_progress::LogProgress;
 use crate::ops::post_backup::post_backup;
 use crate::ops::status::scheduled_accounts;
 use crate::ops::vault_summary::vault_summary;
 use crate::ops::{Env, OpError, OpErrorKind};
-use crate::progress::{Event, Progress};
 use crate::vault::snapshot::RequestUsage;
 
 /// With `--once`: how long to wait for the lock of an account.
@@ -39,7 +36,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct DaemonWorker {
     env: Arc<Env>,
     /// The configuration as it was last read.
-    config: RwLock<Option<Config>>,
+    config: RwLock<Option<Arc<Config>>>,
     /// Whether backups start exactly at their slot: for `--once`, which an external scheduler
     /// starts.
     punctual: bool,
@@ -47,7 +44,7 @@ pub struct DaemonWorker {
     results: Mutex<Vec<Result<bool, OpErrorKind>>>,
     breaker: CircuitBreaker,
     /// Stamps of the vaults at the last [`Worker::vault_summary_if_changed`].
-    seen: Mutex<BTreeMap<String, [Stamp; 2]>>,
+    seen: Mutex<BTreeMap<String, [Option<FileStamp>; 2]>>,
 }
 
 impl DaemonWorker {
@@ -73,7 +70,7 @@ impl DaemonWorker {
         }
     }
 
-    fn config(&self) -> RwLockReadGuard<'_, Option<Config>> {
+    fn config(&self) -> RwLockReadGuard<'_, Option<Arc<Config>>> {
         self.config.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -119,12 +116,12 @@ impl Worker for DaemonWorker {
 
     fn vault_summary_if_changed(&self, account: &str) -> Option<VaultSummary> {
         let vault = self.account(account)?.vault;
-        let stamp = stamp(&vault);
+        let stamps = stamps(&vault);
         let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen().get(account) == Some(&stamp) {
+        if seen().get(account) == Some(&stamps) {
             return None;
         }
-        seen().insert(account.to_owned(), stamp);
+        seen().insert(account.to_owned(), stamps);
         self.vault_summary(account)
     }
 
@@ -143,8 +140,7 @@ impl Worker for DaemonWorker {
     }
 
     fn back_up(&self, account: &str) -> BackupAttempt {
-        let log =
-            Arc::new(LogProgress { account: account.to_owned(), snapshot: AtomicI64::new(0) });
+        let log = Arc::new(LogProgress::new(account));
         let (attempt, failure) = match self.account(account) {
             Some(account) => {
                 let wait = if self.punctual { ONCE_LOCK_TIMEOUT } else { LOCK_TIMEOUT };
@@ -177,7 +173,8 @@ impl Worker for DaemonWorker {
             return None;
         }
         let account = self.account(account)?;
-        let failures = post_backup(&self.env, &account);
+        let failures: Vec<_> =
+            post_backup(&self.env, &account).into_iter().map(|it| it.message).collect();
         for failure in &failures {
             tracing::error!(account = account.name, "{}", Escaped(failure));
             self.add_result(Ok(false));
@@ -197,7 +194,7 @@ impl Worker for DaemonWorker {
 
     fn deliver(&self, account: &str, pending: &mut PendingAlerts) {
         let Some(account) = self.account(account) else { return };
-        let hidden = key_variables(self.config().iter().flat_map(Config::accounts));
+        let hidden = key_variables(self.config().iter().flat_map(|it| it.accounts()));
         if account.store.is_none() {
             return deliver_pending(&self.env, &account, &hidden, &self.breaker, pending);
         }
@@ -237,48 +234,7 @@ impl Worker for DaemonWorker {
     }
 }
 
-/// Modification time and size of a file.
-type Stamp = Option<(SystemTime, u64)>;
-
 /// Stamps of the vault and its WAL. A write to the vault changes one of them.
-fn stamp(vault: &Path) -> [Stamp; 2] {
-    [vault.to_owned(), beside(vault, "-wal")].map(|path| {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    })
-}
-
-/// Logs the progress of a backup.
-struct LogProgress {
-    account: String,
-    /// Id of the snapshot; 0 before it exists.
-    snapshot: AtomicI64,
-}
-
-impl LogProgress {
-    fn snapshot(&self) -> Option<SnapshotId> {
-        Some(self.snapshot.load(Ordering::Relaxed)).filter(|number| *number != 0).map(SnapshotId)
-    }
-}
-
-impl Progress for LogProgress {
-    fn event(&self, event: &Event<'_>) {
-        let (account, run) = (self.account.as_str(), self.snapshot().map(|it| it.0));
-        match *event {
-            Event::Snapshot { number, resumed } => {
-                self.snapshot.store(number, Ordering::Relaxed);
-                let how = if resumed { "continues" } else { "begins" };
-                tracing::info!(account, run = number, "backup {how}");
-            }
-            Event::Finished { resource, state, records } => {
-                tracing::debug!(account, run, resource, state, records, "read");
-            }
-            Event::Waiting { time, why } => {
-                let time = format::duration(time);
-                tracing::debug!(account, run, "waiting {time} for {}", Escaped(why));
-            }
-            Event::Warning { text } => tracing::warn!(account, run, "{}", Escaped(text)),
-            Event::Listing { .. } | Event::Records { .. } | Event::Steps { .. } => {}
-        }
-    }
+fn stamps(vault: &Path) -> [Option<FileStamp>; 2] {
+    [FileStamp::of(vault), FileStamp::of(&beside(vault, "-wal"))]
 }

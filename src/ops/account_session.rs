@@ -214,9 +214,9 @@ fn lock(
     bounds: &SessionLimits,
 ) -> Result<Lock, OpError> {
     env.catch_interrupts();
-    let patience = bounds.lock_timeout.unwrap_or_default();
+    let timeout = bounds.lock_timeout.unwrap_or_default();
     let lock =
-        Lock::take(&account.vault, command, patience, &*env.clock).map_err(lock_timeout_error)?;
+        Lock::take(&account.vault, command, timeout, &*env.clock).map_err(lock_timeout_error)?;
     make_vault_private(env, account);
     Ok(lock)
 }

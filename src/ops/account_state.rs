@@ -67,15 +67,6 @@ pub fn record_post_backup(
     evaluated(env, account, None, |persisted, _| persisted.after = Some(failures.to_vec()))
 }
 
-/// Evaluates the account's problems, such as a backup that became too old, and queues alerts about
-/// those that began or ended.
-///
-/// # Errors
-/// As [`record_backup`].
-pub fn evaluate_account(env: &Env, account: &AccountConfig) -> Result<RecordedState, OpError> {
-    evaluated(env, account, None, |_, _| ())
-}
-
 /// Records the end of a backup's session with the service without its result, so that another
 /// machine that continues it need not wait for a window of the rate limit.
 ///

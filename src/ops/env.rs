@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::events::{Events, PlanAnswer, PlanQuestion};
 use super::stored_state::{self, EndedSessions};
@@ -13,15 +12,20 @@ use super::{NextStep, OpError, OpErrorKind};
 use crate::api::http::{ApiKey, Transport};
 use crate::api::redact::{Redactor, STRONG_SECRET_LENGTH};
 use crate::clock::Clock;
-use crate::config::{
-    AccountConfig, Config, FleetSettings, Home, KeySource, SecretKind, key_variables,
-};
+use crate::config::{AccountConfig, Config, Home, KeySource, SecretKind, key_variables};
+use crate::files::FileStamp;
 use crate::progress::Progress;
 use crate::vault::Vault;
 
 /// Makes the transport to an account, with the account's API key.
 pub type Connector =
     Box<dyn Fn(&AccountConfig) -> Result<(Box<dyn Transport>, ApiKey), OpError> + Send + Sync>;
+
+/// A configuration, and the file as it was before it was read.
+struct ReadConfig {
+    stamp: Option<FileStamp>,
+    config: Arc<Config>,
+}
 
 /// The environment of every operation.
 pub struct Env {
@@ -32,15 +36,13 @@ pub struct Env {
     events: Arc<dyn Events>,
     home: Option<Home>,
     connector: Option<Arc<Connector>>,
-    config: OnceLock<Config>,
+    config: OnceLock<Arc<Config>>,
+    /// The configuration that was last read, for all environments of this process.
+    latest: Arc<Mutex<Option<ReadConfig>>>,
     /// Names of the accounts whose vaults were fetched from their stores for reading.
     fetched: Mutex<BTreeSet<String>>,
-    /// The settings in the configuration that was last read.
-    fleet: Mutex<Option<FleetSettings>>,
     /// The bound of local copies that applies if the configuration has none.
     cache: Option<u64>,
-    /// The accounts whose vaults live in stores, with their local copies.
-    stored: Mutex<Vec<(String, PathBuf)>>,
     identity: Arc<IdentityCache>,
     /// Sessions whose end is not recorded yet.
     pub(super) sessions: Arc<EndedSessions>,
@@ -59,10 +61,9 @@ impl Env {
             home: None,
             connector: None,
             config: OnceLock::new(),
+            latest: Arc::default(),
             fetched: Mutex::default(),
-            fleet: Mutex::default(),
             cache: None,
-            stored: Mutex::default(),
             identity: Default::default(),
             sessions: Default::default(),
         }
@@ -87,7 +88,7 @@ impl Env {
     }
 
     /// The same environment with another clock and another receiver of messages, for one piece of
-    /// work in a process that does several. It reads the configuration again.
+    /// work in a process that does several. It reads the configuration again if the file has changed.
     #[must_use]
     pub fn with_clock(&self, clock: Arc<dyn Clock>, events: Arc<dyn Events>) -> Self {
         Self {
@@ -97,10 +98,9 @@ impl Env {
             home: self.home.clone(),
             connector: self.connector.clone(),
             config: OnceLock::new(),
+            latest: Arc::clone(&self.latest),
             fetched: Mutex::default(),
-            fleet: Mutex::default(),
             cache: self.cache,
-            stored: Mutex::default(),
             identity: Arc::clone(&self.identity),
             sessions: Arc::clone(&self.sessions),
         }
@@ -166,7 +166,8 @@ impl Env {
         }
     }
 
-    /// The configuration. The first call reads it and sends its warnings.
+    /// The configuration. The first call reads it and sends its warnings, unless this process has
+    /// read the same file before.
     ///
     /// # Errors
     /// All mistakes in the file.
@@ -174,7 +175,12 @@ impl Env {
         if let Some(config) = self.config.get() {
             return Ok(config);
         }
-        let config = self.read_config()?;
+        let mut latest = self.latest();
+        let stamp = FileStamp::of(&self.home()?.config_file());
+        let config = match latest.as_ref().filter(|it| it.stamp == stamp) {
+            Some(read) => Arc::clone(&read.config),
+            None => self.read(&mut latest)?,
+        };
         Ok(self.config.get_or_init(|| config))
     }
 
@@ -182,30 +188,37 @@ impl Env {
     ///
     /// # Errors
     /// All mistakes in the file.
-    pub fn read_config(&self) -> Result<Config, OpError> {
-        let config = Config::load(&self.home()?)?;
+    pub fn read_config(&self) -> Result<Arc<Config>, OpError> {
+        self.read(&mut self.latest())
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Option<ReadConfig>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self, latest: &mut Option<ReadConfig>) -> Result<Arc<Config>, OpError> {
+        let home = self.home()?;
+        // A change while the file is read leads to another stamp.
+        let stamp = FileStamp::of(&home.config_file());
+        let config = Arc::new(Config::load(&home)?);
         for warning in &config.warnings {
             self.warn(warning);
         }
         self.redact_secrets_of(config.accounts());
-        let accounts = config.accounts();
-        // A file that is also the vault of an account without a store is no copy.
-        let plain: BTreeSet<_> =
-            accounts.iter().filter(|it| it.store.is_none()).map(|it| &it.vault).collect();
-        let stored = accounts.iter().filter(|it| it.store.is_some() && !plain.contains(&it.vault));
-        let stored = stored.map(|it| (it.name.clone(), it.vault.clone())).collect();
-        *self.stored.lock().unwrap_or_else(PoisonError::into_inner) = stored;
-        *self.fleet.lock().unwrap_or_else(PoisonError::into_inner) = Some(config.fleet.clone());
+        *latest = Some(ReadConfig { stamp, config: Arc::clone(&config) });
         Ok(config)
     }
 
-    /// The settings of the fleet in the configuration that was last read.
+    /// The configuration that was last read.
     ///
     /// # Errors
     /// If none was read yet, and the file has mistakes.
-    pub fn fleet(&self) -> Result<FleetSettings, OpError> {
-        let read = self.fleet.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        read.map_or_else(|| Ok(self.config()?.fleet.clone()), Ok)
+    pub(super) fn latest_config(&self) -> Result<Arc<Config>, OpError> {
+        let mut latest = self.latest();
+        match latest.as_ref() {
+            Some(read) => Ok(Arc::clone(&read.config)),
+            None => self.read(&mut latest),
+        }
     }
 
     /// From now on removes from every response the secrets of `accounts` that this process knows
@@ -287,20 +300,24 @@ impl Env {
             return Ok(None);
         }
         let Self { clock, events, redactor, identity, .. } = self;
-        let mut fleet = self.fleet()?;
+        let config = self.latest_config()?;
+        let mut fleet = config.fleet.clone();
         fleet.cache = fleet.cache.or(self.cache);
-        let copies = fleet.cache.map_or_else(Vec::new, |_| self.local_copies(account));
+        let copies = fleet.cache.map_or_else(Vec::new, |_| self.local_copies(&config, account));
         Ok(Some(StoredVault { account, clock, events, redactor, fleet, copies, identity }))
     }
 
     /// The local copies of vaults in stores. Those of `account` and of the accounts that this
     /// process fetched to read them are in use.
-    fn local_copies(&self, account: &AccountConfig) -> Vec<LocalFile> {
-        let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+    fn local_copies(&self, config: &Config, account: &AccountConfig) -> Vec<LocalFile> {
+        let accounts = config.accounts();
+        // A file that is also the vault of an account without a store is no copy.
+        let plain: BTreeSet<_> =
+            accounts.iter().filter(|it| it.store.is_none()).map(|it| &it.vault).collect();
+        let stored = accounts.iter().filter(|it| it.store.is_some() && !plain.contains(&it.vault));
         let fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
         let in_use = |name: &String| *name == account.name || fetched.contains(name);
-        let files = stored.iter().map(|(name, copy)| (copy.clone(), in_use(name)));
-        files.map(|(path, in_use)| LocalFile { path, in_use }).collect()
+        stored.map(|it| LocalFile { path: it.vault.clone(), in_use: in_use(&it.name) }).collect()
     }
 
     /// Opens the vault of `account` for changes, or creates it. If it lives in a store, it is put
@@ -360,6 +377,10 @@ impl Env {
         kind: StoredWork,
         done: Result<T, OpError>,
     ) -> Result<T, OpError> {
+        if done.as_ref().is_err_and(|failure| failure.kind == OpErrorKind::Locked) {
+            // Nothing was changed, and another process works on the vault.
+            return done;
+        }
         let stored = self.stored_vault(account);
         let put = stored.and_then(|it| it.map_or(Ok(()), |it| stored_vault::put(&it, kind)));
         match (put, done) {

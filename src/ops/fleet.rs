@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use super::schedule_pause::is_paused_by_command;
 use super::status::scheduled_accounts;
-use super::temporal_error;
+use super::temporal_error::explain;
 use super::{Details, Env, NextStep, OpError, OpErrorKind};
 use crate::config::{AccountConfig, Config};
+use crate::format;
 use crate::model::CountOrPercent;
+use crate::progress::Event;
 use crate::temporal::error::{TemporalError, TemporalErrorKind};
 use crate::temporal::schedule::{
     DeclaredSchedule, FleetSchedule, ScheduleChange, StartedBackup, changes,
 };
-use crate::temporal::schedules::Schedules;
+use crate::temporal::schedules::{FailedChange, Schedules};
 
 /// A declaration of accounts is not longer than this.
 const MAX_FILE: u64 = 256 << 20;
@@ -62,7 +65,7 @@ pub fn plan(
     let unscheduled = accounts.iter().filter(|it| it.settings.schedule.is_none());
     let unscheduled = unscheduled.map(|it| it.name.clone()).collect();
     let schedules = connect(env)?;
-    let existing = schedules.list().map_err(|error| explain(env, error))?;
+    let existing = schedules.list(env.clock.now()).map_err(|error| failed(env, &error))?;
     let all = declared.len() as u64;
     let changes = changes(declared, &existing);
     let is_new = |it: &&ScheduleChange| !matches!(it, ScheduleChange::Delete { .. });
@@ -87,25 +90,32 @@ fn guard(changes: &[ScheduleChange], all: u64, most: CountOrPercent) -> Result<(
 }
 
 impl FleetPlan {
-    /// Makes the changes, and calls `done` after each of them.
+    /// Makes the changes.
     ///
     /// # Errors
-    /// The first error; the changes before it are made.
-    pub fn apply(&self, env: &Env, mut done: impl FnMut()) -> Result<(), OpError> {
-        for change in &self.changes {
-            let made = match change {
-                ScheduleChange::Create(to) => self.schedules.create(to),
-                ScheduleChange::Update { to, .. } => self.schedules.update(to),
-                ScheduleChange::Delete { account, .. } => self.schedules.delete(account),
-            };
-            made.map_err(|error| {
-                let what = format!("cannot {} the schedule of {}", change.verb(), change.account());
-                let failure = explain(env, error);
-                OpError { message: format!("{what}: {}", failure.message), ..failure }
-            })?;
-            done();
-        }
-        Ok(())
+    /// The first error, with the number of changes that were made.
+    pub fn apply(&self, env: &Env) -> Result<(), OpError> {
+        let (all, began) = (self.changes.len(), env.clock.monotonic());
+        let progress = env.progress("fleet");
+        let made = |made: usize| {
+            let spent = env.clock.monotonic().saturating_sub(began);
+            let (done, total) = (made as u64, all as u64);
+            let requests = total - done;
+            let time = spent.mul_f64(requests as f64 / done as f64);
+            progress.event(&Event::Steps { done, total, requests, time });
+        };
+        self.schedules.apply(&self.changes, made).map_err(|FailedChange { made, nth, error }| {
+            let change = &self.changes[nth];
+            let (verb, account) = (change.verb(), change.account());
+            let failure = failed(env, &error);
+            let message = format!(
+                "{} of {} made; cannot {verb} the schedule of {account}: {}",
+                format::count(made as u64),
+                format::counted(all as u64, "change", "changes"),
+                failure.message
+            );
+            OpError { message, ..failure }
+        })
     }
 }
 
@@ -187,11 +197,11 @@ fn require_stores(accounts: &[AccountConfig]) -> Result<(), OpError> {
 pub struct FleetAccount {
     /// The schedule.
     pub schedule: FleetSchedule,
-    /// How the account fares.
+    /// The state of its backups in one word.
     pub health: FleetHealth,
 }
 
-/// How an account fares, worst first.
+/// The state of an account's backups, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FleetHealth {
     /// The newest backup that ended failed or is partial.
@@ -220,7 +230,7 @@ impl FleetHealth {
     }
 }
 
-/// How an account with this schedule fares.
+/// The state of the backups of an account with this schedule.
 #[must_use]
 pub fn health(schedule: &FleetSchedule) -> FleetHealth {
     use crate::temporal::schedule::RunState;
@@ -239,7 +249,7 @@ pub fn health(schedule: &FleetSchedule) -> FleetHealth {
 /// # Errors
 /// If Temporal cannot be reached.
 pub fn status(env: &Env) -> Result<Vec<FleetAccount>, OpError> {
-    let schedules = connect(env)?.list().map_err(|error| explain(env, error))?;
+    let schedules = connect(env)?.list(env.clock.now()).map_err(|error| failed(env, &error))?;
     let mut accounts: Vec<_> = schedules
         .into_iter()
         .map(|schedule| FleetAccount { health: health(&schedule), schedule })
@@ -268,24 +278,33 @@ pub fn act(env: &Env, name: &str, action: &ScheduleAction) -> Result<(), OpError
     let done = match action {
         ScheduleAction::Pause(why) => schedules.pause(name, why),
         ScheduleAction::Resume => schedules.resume(name),
-        ScheduleAction::Run => schedules.run(name),
+        ScheduleAction::Run => {
+            let state = schedules.state(name).map_err(|error| failed(env, &error))?;
+            if state.is_some_and(|it| is_paused_by_command(&it)) {
+                let what = format!("a command writes to {name}, and paused its schedule");
+                let next = NextStep::WaitForWriter(name.to_owned());
+                return Err(OpError::new(OpErrorKind::Locked, what).next(next));
+            }
+            schedules.run(name)
+        }
     };
     done.map_err(|error| match error.kind {
         TemporalErrorKind::NotFound => {
             let what = format!("the fleet has no schedule of the account `{name}`");
             OpError::new(OpErrorKind::Account, what).next(NextStep::ApplyFleet)
         }
-        _ => explain(env, error),
+        _ => failed(env, &error),
     })
 }
 
 fn connect(env: &Env) -> Result<Schedules, OpError> {
     let settings = &env.config()?.fleet;
-    Schedules::connect(settings).map_err(|error| explain(env, error))
+    Schedules::connect(settings).map_err(|error| failed(env, &error))
 }
 
-/// An error of Temporal, with the address and what to do next.
-pub fn explain(env: &Env, error: TemporalError) -> OpError {
-    let settings = env.fleet().unwrap_or_default();
-    temporal_error::explain(&settings, &env.redactor, &error)
+fn failed(env: &Env, error: &TemporalError) -> OpError {
+    match env.latest_config() {
+        Ok(config) => explain(&config.fleet, &env.redactor, error),
+        Err(failure) => failure,
+    }
 }

@@ -49,7 +49,7 @@ pub fn plan_retention<'a>(
     plan_locked(account, &rules, "forget", Duration::ZERO, &*env.clock)
 }
 
-/// Decides by `rules`, for `command`. Waits up to `patience` for the account's lock.
+/// Decides by `rules`, for `command`. Waits up to `timeout` for the account's lock.
 ///
 /// # Errors
 /// If another process still holds the lock.
@@ -57,11 +57,11 @@ pub(super) fn plan_locked<'a>(
     account: &'a AccountConfig,
     rules: &RetentionRules,
     command: &str,
-    patience: Duration,
+    timeout: Duration,
     clock: &dyn Clock,
 ) -> Result<RetentionPlan<'a>, OpError> {
     let words = lock_command(command, &account.name);
-    let lock = Lock::take(&account.vault, &words, patience, clock)?;
+    let lock = Lock::take(&account.vault, &words, timeout, clock)?;
     decide(account, rules, Vault::open(&account.vault)?, Some(lock))
 }
 

@@ -27,6 +27,7 @@ pub mod init;
 pub mod input;
 pub mod input_files;
 pub mod input_tables;
+pub mod log_progress;
 pub mod migrate;
 pub mod migration_flags;
 mod migration_report;
@@ -52,7 +53,7 @@ pub mod status;
 mod stored_state;
 mod stored_vault;
 #[cfg(feature = "fleet")]
-mod temporal_error;
+pub mod temporal_error;
 pub mod undo;
 mod vault_copy;
 pub mod vault_summary;

@@ -91,6 +91,8 @@ pub enum NextStep {
     CheckTemporal,
     /// Wait until the worker's backup has ended.
     WaitForWorker,
+    /// Wait until the command that paused the schedule of this account has ended.
+    WaitForWriter(String),
     /// Make the schedules of the fleet with `fleet apply`.
     ApplyFleet,
     /// Keep the vaults in an object store.

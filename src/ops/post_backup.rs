@@ -1,4 +1,4 @@
-//! The work of the daemon after a backup: retention, an export, a copy of the vault. A failure of
+//! The work after a scheduled backup: retention, an export, a copy of the vault. A failure of
 //! one does not stop the others.
 
 use std::time::Duration;
@@ -14,14 +14,15 @@ use crate::config::{AccountConfig, ExportSettings};
 /// How long to wait for another process that holds the account's lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Does the work that is configured for `account`, and returns a message for each failure.
+/// Does the work that is configured for `account`, and returns its failures.
 #[must_use]
-pub fn post_backup(env: &Env, account: &AccountConfig) -> Vec<String> {
+pub fn post_backup(env: &Env, account: &AccountConfig) -> Vec<OpError> {
     let settings = &account.settings;
     let mut failures = Vec::new();
     let mut note = |what: &str, result: Result<(), OpError>| {
         if let Err(failure) = result {
-            failures.push(format!("{what}: {}", failure.message));
+            let message = format!("{what}: {}", failure.message);
+            failures.push(OpError { message, ..failure });
         }
     };
     if let Some(rules) = &settings.keep {

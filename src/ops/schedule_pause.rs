@@ -9,6 +9,7 @@ use crate::api::redact::Redactor;
 use crate::clock::Clock;
 use crate::config::FleetSettings;
 use crate::temporal::error::TemporalError;
+use crate::temporal::schedule::PauseState;
 use crate::temporal::schedules::Schedules;
 
 /// The beginning of the note of a schedule that a command paused.
@@ -37,7 +38,7 @@ pub(super) fn pause(
     let failed = |error: TemporalError| explain(settings, redactor, &error);
     let schedules = Schedules::connect(settings).map_err(failed)?;
     let Some(now) = schedules.state(account).map_err(failed)? else { return Ok(None) };
-    if now.is_paused && now.note.as_deref().is_some_and(|note| note.starts_with(NOTE)) {
+    if is_paused_by_command(&now) {
         events.warning(&format!(
             "another command paused the schedule of {account}; if that was killed, `linkvault fleet \
              resume {account}` resumes it"
@@ -56,6 +57,11 @@ pub(super) fn pause(
         return Err(OpError::new(OpErrorKind::Locked, what).next(NextStep::WaitForWorker));
     }
     Ok(paused)
+}
+
+/// Whether a command that writes to the account paused its schedule.
+pub(super) fn is_paused_by_command(state: &PauseState) -> bool {
+    state.is_paused && state.note.as_deref().is_some_and(|note| note.starts_with(NOTE))
 }
 
 impl Drop for PausedSchedule {

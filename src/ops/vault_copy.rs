@@ -48,7 +48,11 @@ struct CopyFiles {
 fn copy_files(env: &Env, account: &AccountConfig, folder: &Path) -> Result<CopyFiles, OpError> {
     let plain = folder.join(format!("{}.db", account.name));
     let encrypted = folder.join(format!("{}.db.age", account.name));
-    let recipients = if cfg!(feature = "fleet") { env.fleet()?.encrypt_to } else { Vec::new() };
+    let recipients = if cfg!(feature = "fleet") {
+        env.latest_config()?.fleet.encrypt_to.clone()
+    } else {
+        Vec::new()
+    };
     let (file, other) = if recipients.is_empty() { (plain, encrypted) } else { (encrypted, plain) };
     Ok(CopyFiles { file, other, recipients })
 }

@@ -38,14 +38,14 @@ pub struct WriteSession<'a> {
 struct WriteLock {
     held: Option<Lock>,
     command: LockCommand,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl WriteLock {
     fn take(&mut self, env: &Env, service: &str, id: i64) -> Result<(), OpError> {
         if self.held.is_none() {
             let file = env.home()?.writes_file(service, id);
-            let lock = Lock::take(&file, &self.command, self.patience, &*env.clock);
+            let lock = Lock::take(&file, &self.command, self.timeout, &*env.clock);
             self.held = Some(lock.map_err(lock_timeout_error)?);
         }
         Ok(())
@@ -69,8 +69,8 @@ impl<'a> WriteSession<'a> {
         let session = AccountSession::open(env, account, &words, bounds, Arc::clone(&progress))?;
         let vault = env.open_vault(account)?;
         let clock = Arc::clone(&env.clock);
-        let patience = bounds.lock_timeout.unwrap_or_default();
-        let mut writes = WriteLock { held: None, command: words, patience };
+        let timeout = bounds.lock_timeout.unwrap_or_default();
+        let mut writes = WriteLock { held: None, command: words, timeout };
         if let Some(identity) = vault.identity()? {
             writes.take(env, &session.service, identity.account)?;
         }

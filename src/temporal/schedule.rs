@@ -17,7 +17,7 @@ const FORMAT: u32 = 1;
 pub struct DeclaredSchedule {
     /// The name of the account.
     pub account: String,
-    /// The schedule in crontab syntax, as it is spelled.
+    /// The schedule in crontab syntax, as the declaration spells it.
     pub crontab: String,
     /// Its calendars.
     pub calendars: Vec<Calendar>,
@@ -37,7 +37,7 @@ impl DeclaredSchedule {
     }
 }
 
-/// How a started backup stands.
+/// The state of a backup that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunState {
     /// It is under way, or waits for a worker.
@@ -68,10 +68,28 @@ impl RunState {
 pub struct StartedBackup {
     /// When it was started.
     pub started: Timestamp,
-    /// How it stands, as far as Temporal has told the schedule.
+    /// Its state, as far as Temporal has told the schedule.
     pub state: RunState,
     /// The id of its workflow.
     pub workflow: String,
+}
+
+/// How long Temporal may take to list a backup that was started.
+const LISTED_AFTER: Duration = Duration::from_secs(60);
+
+impl StartedBackup {
+    /// The state at `now`. `listed` is the state in Temporal's list of backups: a schedule learns
+    /// late how a backup ended that it started.
+    #[must_use]
+    pub fn state_at(&self, now: Timestamp, listed: Option<RunState>) -> RunState {
+        match self.state {
+            RunState::Running if now.since(self.started) < LISTED_AFTER => {
+                listed.unwrap_or(RunState::Running)
+            }
+            RunState::Running => listed.unwrap_or(RunState::Complete),
+            ended => ended,
+        }
+    }
 }
 
 /// Whether a schedule is paused.
@@ -218,6 +236,23 @@ mod tests {
         let made = changes(want, &has);
         let made: Vec<_> = made.iter().map(|it| (it.verb(), it.account())).collect();
         assert_eq!(made, [("delete", "gone"), ("update", "moved"), ("create", "new")]);
+    }
+
+    #[test]
+    fn a_backup_that_was_just_started_is_not_complete_because_it_is_not_listed_yet() {
+        use RunState::{Complete, Failed, Running};
+        let state = |state, seconds: i64, listed| {
+            let workflow = String::new();
+            let run = StartedBackup { started: Timestamp(0), state, workflow };
+            run.state_at(Timestamp(seconds * 1000), listed)
+        };
+        assert_eq!(state(Running, 1, None), Running);
+        assert_eq!(state(Running, 1, Some(Complete)), Complete);
+        assert_eq!(state(Running, 3600, Some(Running)), Running);
+        assert_eq!(state(Running, 3600, Some(Failed)), Failed);
+        // The list that was asked for has those that did not complete.
+        assert_eq!(state(Running, 3600, None), Complete);
+        assert_eq!(state(Failed, 1, None), Failed);
     }
 
     proptest! {

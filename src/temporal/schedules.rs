@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -30,7 +32,7 @@ use super::connection::connect;
 use super::error::{TemporalError, TemporalErrorKind};
 use super::payload::{AccountInput, WORKFLOW};
 use super::schedule::{
-    DeclaredSchedule, FleetSchedule, PauseState, RunState, StartedBackup, ranges,
+    DeclaredSchedule, FleetSchedule, PauseState, RunState, ScheduleChange, StartedBackup, ranges,
 };
 use crate::clock::Timestamp;
 use crate::config::FleetSettings;
@@ -46,6 +48,20 @@ const CATCH_UP: Duration = Duration::from_secs(365 * 86_400);
 
 /// How many schedules one request lists.
 const PAGE: i32 = 1000;
+
+/// How many schedules are changed at the same time.
+const AT_ONCE: usize = 8;
+
+/// A change that could not be made.
+#[derive(Debug)]
+pub struct FailedChange {
+    /// How many changes were made.
+    pub made: usize,
+    /// Its place among the changes.
+    pub nth: usize,
+    /// Why it was not made.
+    pub error: TemporalError,
+}
 
 /// The schedules of a fleet. Its functions wait for the answers of the server.
 pub struct Schedules {
@@ -72,11 +88,11 @@ impl Schedules {
         Ok(Self { runtime, client, task_queue: settings.task_queue.clone() })
     }
 
-    /// The schedules of this fleet, by name of the account.
+    /// The schedules of this fleet at `now`, by name of the account.
     ///
     /// # Errors
     /// If the server does not answer, or refuses.
-    pub fn list(&self) -> Result<Vec<FleetSchedule>, TemporalError> {
+    pub fn list(&self, now: Timestamp) -> Result<Vec<FleetSchedule>, TemporalError> {
         let mut found = Vec::new();
         let mut next_page_token = Vec::new();
         loop {
@@ -95,19 +111,25 @@ impl Schedules {
                 break;
             }
         }
-        let others = self.not_completed()?;
+        let mut listed = self.backups("ExecutionStatus != 'Completed'")?;
+        let is_new = |run: &StartedBackup| {
+            run.state_at(now, listed.get(&run.workflow).copied()) == RunState::Running
+                && !listed.contains_key(&run.workflow)
+        };
+        let oldest = found.iter().flat_map(|it| &it.recent).filter(|run| is_new(run));
+        if let Some(oldest) = oldest.map(|run| run.started).min() {
+            // Temporal lists a backup some time after it was started.
+            listed.extend(self.backups(&format!("StartTime >= '{}'", oldest.iso()))?);
+        }
         for run in found.iter_mut().flat_map(|it| &mut it.recent) {
-            if run.state == RunState::Running {
-                run.state = others.get(&run.workflow).copied().unwrap_or(RunState::Complete);
-            }
+            run.state = run.state_at(now, listed.get(&run.workflow).copied());
         }
         found.sort_by(|one, other| one.account.cmp(&other.account));
         Ok(found)
     }
 
-    /// The backups that did not complete, by id of the workflow. A schedule learns late how a
-    /// backup ended that it started.
-    fn not_completed(&self) -> Result<HashMap<String, RunState>, TemporalError> {
+    /// The states of the backups of this fleet that `condition` admits, by id of the workflow.
+    fn backups(&self, condition: &str) -> Result<HashMap<String, RunState>, TemporalError> {
         let mut found = HashMap::new();
         let mut next_page_token = Vec::new();
         loop {
@@ -117,8 +139,7 @@ impl Schedules {
                 page_size: PAGE,
                 next_page_token,
                 query: format!(
-                    "WorkflowType = '{WORKFLOW}' AND TaskQueue = '{queue}' AND \
-                     ExecutionStatus != 'Completed'"
+                    "WorkflowType = '{WORKFLOW}' AND TaskQueue = '{queue}' AND {condition}"
                 ),
             };
             let page = self.send(|mut client| async move {
@@ -135,11 +156,51 @@ impl Schedules {
         }
     }
 
-    /// Creates a schedule. If it is there already, it is made equal to `declared`.
+    /// Makes `changes`, several at a time, and calls `made` after each of them with the number of
+    /// those that were made. Begins no further one after an error.
     ///
     /// # Errors
-    /// As [`Self::list`].
-    pub fn create(&self, declared: &DeclaredSchedule) -> Result<(), TemporalError> {
+    /// The first error.
+    pub fn apply(
+        &self,
+        changes: &[ScheduleChange],
+        made: impl Fn(usize) + Sync,
+    ) -> Result<(), FailedChange> {
+        let (next, count) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let failure = Mutex::new(None);
+        let failed = || failure.lock().unwrap_or_else(PoisonError::into_inner);
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE.min(changes.len()) {
+                scope.spawn(|| {
+                    while failed().is_none() {
+                        let nth = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(change) = changes.get(nth) else { break };
+                        match self.apply_one(change) {
+                            Ok(()) => made(count.fetch_add(1, Ordering::Relaxed) + 1),
+                            Err(error) => {
+                                failed().get_or_insert((nth, error));
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        match failed().take() {
+            None => Ok(()),
+            Some((nth, error)) => Err(FailedChange { made: count.into_inner(), nth, error }),
+        }
+    }
+
+    fn apply_one(&self, change: &ScheduleChange) -> Result<(), TemporalError> {
+        match change {
+            ScheduleChange::Create(to) => self.create(to),
+            ScheduleChange::Update { to, .. } => self.update(to),
+            ScheduleChange::Delete { account, .. } => self.delete(account),
+        }
+    }
+
+    /// Creates a schedule. If it is there already, it is made equal to `declared`.
+    fn create(&self, declared: &DeclaredSchedule) -> Result<(), TemporalError> {
         let request = CreateScheduleRequest {
             namespace: self.client.namespace(),
             schedule_id: self.id(&declared.account),
@@ -159,10 +220,7 @@ impl Schedules {
     }
 
     /// Makes a schedule equal to `declared`. It stays paused if it is.
-    ///
-    /// # Errors
-    /// As [`Self::list`].
-    pub fn update(&self, declared: &DeclaredSchedule) -> Result<(), TemporalError> {
+    fn update(&self, declared: &DeclaredSchedule) -> Result<(), TemporalError> {
         let id = self.id(&declared.account);
         let now = self.describe(&declared.account)?;
         let state = now.schedule.and_then(|it| it.state);
@@ -182,10 +240,7 @@ impl Schedules {
     }
 
     /// Deletes the schedule of `account`. A schedule that is gone already is no error.
-    ///
-    /// # Errors
-    /// As [`Self::list`].
-    pub fn delete(&self, account: &str) -> Result<(), TemporalError> {
+    fn delete(&self, account: &str) -> Result<(), TemporalError> {
         let handle = self.client.get_schedule_handle(self.id(account));
         let deleted = self.runtime.block_on(handle.delete(DeleteScheduleOptions::default()));
         match deleted.map_err(of_schedule) {

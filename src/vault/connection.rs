@@ -13,10 +13,10 @@ pub(super) const READ_WRITE: OpenFlags =
     OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
 /// Opens the file at `path` exclusively: its log is written back and removed, and no other
-/// connection can open the file until this one is dropped. Waits for others up to `patience`.
-pub(super) fn connect_exclusively(path: &Path, patience: Duration) -> rusqlite::Result<Connection> {
+/// connection can open the file until this one is dropped. Waits for others up to `timeout`.
+pub(super) fn connect_exclusively(path: &Path, timeout: Duration) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(path, READ_WRITE)?;
-    db.busy_timeout(patience)?;
+    db.busy_timeout(timeout)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     db.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     db.execute_batch("BEGIN EXCLUSIVE")?;

@@ -105,7 +105,7 @@ const MIN_WAIT: Duration = TRY_EVERY;
 const FETCH_WAIT: Duration = Duration::from_secs(60);
 
 impl Lock {
-    /// Takes the lock of the vault at `vault` for `command`, waiting up to `patience`, but at least
+    /// Takes the lock of the vault at `vault` for `command`, waiting up to `timeout`, but at least
     /// 200 ms, and a minute while the holder fetches the vault.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl Lock {
     pub fn take(
         vault: &Path,
         command: impl Into<LockCommand>,
-        patience: Duration,
+        timeout: Duration,
         clock: &dyn Clock,
     ) -> Result<Self, LockError> {
         let fail = |source| LockError::Io { path: vault.to_owned(), source };
@@ -122,15 +122,17 @@ impl Lock {
         let fail = |source| LockError::Io { path: path.clone(), source };
         private_folder_of(&path).map_err(fail)?;
         let begun = clock.monotonic();
-        let patience = |holder: Option<&LockHolder>| {
+        let timeout_of = |holder: Option<&LockHolder>| {
             let fetches = holder.is_some_and(|it| it.purpose == LockPurpose::Fetch);
-            patience.max(if fetches { FETCH_WAIT } else { MIN_WAIT })
+            timeout.max(if fetches { FETCH_WAIT } else { MIN_WAIT })
         };
         let file = loop {
             match attempt(&target, &path).map_err(fail)? {
                 Attempt::Taken(file) => break file,
                 Attempt::Replaced => {}
-                Attempt::Held(holder) if clock.monotonic() >= begun + patience(holder.as_ref()) => {
+                Attempt::Held(holder)
+                    if clock.monotonic() >= begun + timeout_of(holder.as_ref()) =>
+                {
                     return Err(LockError::Held(holder));
                 }
                 Attempt::Held(_) => {

@@ -26,9 +26,9 @@ use crate::ops::{Env, NextStep, OpError, OpErrorKind};
 use crate::temporal::payload::{AccountInput, AttemptReport};
 
 /// Heartbeats within the time that Temporal waits for one.
-const BEATS: u32 = 4;
+const HEARTBEATS: u32 = 4;
 
-/// The bound of the local copies of vaults, if the configuration has none.
+/// The bound of the local copies of vaults in bytes, if the configuration has none.
 const CACHE: u64 = 10 << 30;
 
 /// The activities of a worker.
@@ -36,7 +36,7 @@ pub struct Activities {
     /// The environment of the process. Its clock is interrupted when the worker is to stop.
     pub env: Arc<Env>,
     /// How long Temporal waits for a heartbeat.
-    pub heartbeat: Duration,
+    pub heartbeat_timeout: Duration,
     /// Keeps the worker from receivers of alerts that do not answer.
     pub breaker: Arc<CircuitBreaker>,
     /// Counts what the worker does.
@@ -52,11 +52,10 @@ impl Activities {
         ctx: ActivityContext,
         input: AccountInput,
     ) -> Result<AttemptReport, ActivityError> {
-        let (metrics, clock) = (Arc::clone(&self.metrics), Arc::clone(&self.env.clock));
-        let account = input.account.clone();
-        let report = self.leased(&ctx, input, operations::attempt).await?;
-        metrics.attempted(&account, report.outcome, report.requests, clock.now());
-        Ok(report)
+        let metrics = Arc::clone(&self.metrics);
+        let work =
+            move |env: &Env, account: &AccountConfig| operations::attempt(env, account, &metrics);
+        self.leased(&ctx, input, work).await
     }
 
     /// Does the work after a backup. Returns whether there is something to deliver.
@@ -100,13 +99,13 @@ impl Activities {
     ) -> Result<T, ActivityError> {
         let clock = Arc::clone(&self.env.clock);
         // The worker that ran the workflow may have another setting.
-        let timeout = ctx.info().heartbeat_timeout.unwrap_or(self.heartbeat);
+        let timeout = ctx.info().heartbeat_timeout.unwrap_or(self.heartbeat_timeout);
         let lease = Arc::new(Lease::new(Arc::clone(&clock), timeout));
         let events = Arc::new(ActivityEvents::new(&input.account, self.env.shared_events()));
         let leased = Arc::new(LeasedClock::new(clock, Arc::clone(&lease)));
         let env = self.env.with_clock(leased, Arc::clone(&events) as _).with_cache(CACHE);
         // This process may have been stopped since it was given the activity.
-        if !self.beat(ctx, &lease, &events, timeout / BEATS).await {
+        if !self.heartbeat(ctx, &lease, &events, timeout / HEARTBEATS).await {
             return Err(again("Temporal did not confirm the activity"));
         }
         let name = input.account.clone();
@@ -122,13 +121,13 @@ impl Activities {
             work(&env, &account)
         });
         self.metrics.slots_used.inc();
-        let mut beats = tokio::time::interval(timeout / BEATS);
-        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heartbeats = tokio::time::interval(timeout / HEARTBEATS);
+        heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let done = loop {
             tokio::select! {
                 done = &mut task => break done,
-                _ = beats.tick() => {
-                    self.beat(ctx, &lease, &events, timeout / BEATS).await;
+                _ = heartbeats.tick() => {
+                    self.heartbeat(ctx, &lease, &events, timeout / HEARTBEATS).await;
                 }
             }
         };
@@ -172,7 +171,7 @@ impl Activities {
     /// Sends a heartbeat, and renews or ends the lease by its answer, which must come within
     /// `within`. Returns whether Temporal confirmed it. The SDK's own heartbeats do not tell whether
     /// they arrived, but without them the SDK would give the activity up.
-    async fn beat(
+    async fn heartbeat(
         &self,
         ctx: &ActivityContext,
         lease: &Lease,

@@ -24,7 +24,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::clock::Timestamp;
-use crate::health::attempt::AttemptOutcome;
+use crate::health::attempt::{AttemptOutcome, BackupAttempt};
 use crate::server::Server;
 
 /// Above this number of accounts no metric has an account as its label.
@@ -51,9 +51,9 @@ pub struct WorkerMetrics {
     pub slots: Gauge<i64, AtomicI64>,
     /// Accounts that it works on now.
     pub slots_used: Gauge<i64, AtomicI64>,
-    /// Activities that wait for a worker, as far as Temporal knows.
-    pub backlog: Gauge<i64, AtomicI64>,
-    /// Accounts that were given to another worker while this one worked on them.
+    /// Activities that wait for a worker; `None` while Temporal does not tell.
+    pub backlog: Mutex<Option<i64>>,
+    /// Leases that ended while the worker worked on their accounts.
     pub lost: Counter<u64, AtomicU64>,
     attempts: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     requests: Counter<u64, AtomicU64>,
@@ -61,14 +61,14 @@ pub struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// Counts an attempt that ended at `now`.
-    pub fn attempted(&self, account: &str, outcome: AttemptOutcome, requests: u64, now: Timestamp) {
+    /// Counts an attempt with its requests under `outcome`.
+    pub fn attempted(&self, account: &str, attempt: &BackupAttempt, outcome: AttemptOutcome) {
         self.attempts.get_or_create(&OutcomeLabels { outcome: outcome.name() }).inc();
-        self.requests.inc_by(requests);
+        self.requests.inc_by(attempt.requests);
         if outcome == AttemptOutcome::Complete {
             let mut complete = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
             if complete.len() <= MOST_ACCOUNTS {
-                complete.insert(account.to_owned(), now);
+                complete.insert(account.to_owned(), attempt.ended);
             }
         }
     }
@@ -83,9 +83,12 @@ impl WorkerMetrics {
         let slots = "Accounts that the worker works on at the same time, at most";
         worker.register("slots", slots, self.slots.clone());
         worker.register("slots_used", "Accounts that it works on now", self.slots_used.clone());
-        let backlog = "Activities that wait for a worker in the task queue";
-        worker.register("backlog", backlog, self.backlog.clone());
-        let lost = "Accounts that another worker took over";
+        if let Some(backlog) = *self.backlog.lock().unwrap_or_else(PoisonError::into_inner) {
+            let gauge = Gauge::<i64, AtomicI64>::default();
+            gauge.set(backlog);
+            worker.register("backlog", "Activities that wait in the task queue", gauge);
+        }
+        let lost = "Accounts whose lease ended while the worker worked on them";
         worker.register("lost", lost, self.lost.clone());
         let attempts = "Backups that ended, by outcome";
         worker.register("attempts", attempts, self.attempts.clone());
@@ -152,8 +155,10 @@ mod tests {
     fn accounts_are_labels_up_to_a_bound() {
         let metrics = WorkerMetrics::default();
         let complete = |number: usize| {
-            let name = format!("account{number}");
-            metrics.attempted(&name, AttemptOutcome::Complete, 3, Timestamp(5000));
+            let outcome = AttemptOutcome::Complete;
+            let attempt = BackupAttempt::new(Timestamp(0), Timestamp(5000), outcome);
+            let attempt = BackupAttempt { requests: 3, ..attempt };
+            metrics.attempted(&format!("account{number}"), &attempt, outcome);
         };
         (0..MOST_ACCOUNTS).for_each(complete);
         let text = metrics.text();

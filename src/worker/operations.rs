@@ -13,6 +13,7 @@ use crate::ops::backup::{BackupRequest, attempt_backup};
 use crate::ops::post_backup::post_backup;
 use crate::ops::{Env, OpError, OpErrorKind};
 use crate::temporal::payload::AttemptReport;
+use crate::worker::metrics::WorkerMetrics;
 
 /// How long to wait for another process of this machine that works on the account.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -20,24 +21,35 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The least time until a message is sent again.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Makes or continues a backup, and records it. A failure of the backup is a result; an error means
-/// that this worker is to stop, and that another one is to try.
-pub fn attempt(env: &Env, account: &AccountConfig) -> Result<AttemptReport, OpError> {
+/// Makes or continues a backup, counts and records it. A failure of the backup is a result; an error
+/// means that this worker is to stop, and that another one is to try.
+pub fn attempt(
+    env: &Env,
+    account: &AccountConfig,
+    metrics: &WorkerMetrics,
+) -> Result<AttemptReport, OpError> {
     let limits = SessionLimits { lock_timeout: Some(LOCK_TIMEOUT), ..SessionLimits::default() };
     let request = BackupRequest { limits, ..BackupRequest::new("worker", account) };
     let progress = env.progress(&account.name);
     let (attempt, failure) = attempt_backup(env, &request, &progress);
     if let Some(failure) = failure {
-        if matches!(failure.kind, OpErrorKind::Stale | OpErrorKind::Interrupted) {
+        if is_to_stop(&failure) {
+            metrics.attempted(&account.name, &attempt, AttemptOutcome::Stopped);
             // Otherwise, the worker that continues it waits for a window of the rate limit.
             let _ = end_session(env, account);
             return Err(failure);
         }
         tracing::warn!(account = account.name, "{}", Escaped(&failure.message));
     }
+    metrics.attempted(&account.name, &attempt, attempt.outcome);
     let recorded = record_backup(env, account, &attempt)?;
     recorded.unshared.iter().for_each(|why| env.warn(why));
     Ok(report(account, &attempt, recorded.is_pending))
+}
+
+/// Whether the account is no longer that of this worker.
+const fn is_to_stop(failure: &OpError) -> bool {
+    matches!(failure.kind, OpErrorKind::Stale | OpErrorKind::Interrupted)
 }
 
 fn report(account: &AccountConfig, attempt: &BackupAttempt, has_messages: bool) -> AttemptReport {
@@ -53,13 +65,21 @@ fn report(account: &AccountConfig, attempt: &BackupAttempt, has_messages: bool) 
     }
 }
 
-/// Does the work after a backup. Returns whether there is something to deliver.
+/// Does the work after a backup, and records its failures; the next backup does it again. Returns
+/// whether there is something to deliver. An error means that another worker is to try.
 pub fn post_work(env: &Env, account: &AccountConfig) -> Result<bool, OpError> {
-    env.fetch(account)?;
-    let failures = post_backup(env, account);
+    let failures = match env.fetch(account) {
+        Ok(()) => post_backup(env, account),
+        Err(failure) => vec![failure],
+    };
     for failure in &failures {
-        tracing::error!(account = account.name, "{}", Escaped(failure));
+        tracing::error!(account = account.name, "{}", Escaped(&failure.message));
     }
+    let (stops, failures): (Vec<_>, Vec<_>) = failures.into_iter().partition(is_to_stop);
+    if let Some(failure) = stops.into_iter().next() {
+        return Err(failure);
+    }
+    let failures: Vec<_> = failures.into_iter().map(|it| it.message).collect();
     let recorded = record_post_backup(env, account, &failures)?;
     recorded.unshared.iter().for_each(|why| env.warn(why));
     Ok(recorded.is_pending)
@@ -74,4 +94,56 @@ pub fn deliver(
     let left = deliver_alerts(env, account, breaker)?;
     let wait = left.next.map_or(SOON, |next| next.since(env.clock.now()).max(SOON));
     Ok(left.is_pending.then_some(wait))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::clock::{Clock as _, SimulatedClock, Timestamp};
+    use crate::config::Home;
+    use crate::health::persisted_state::PersistedState;
+    use crate::ops::NoEvents;
+    use crate::vault::lock::Lock;
+
+    /// The account `main`, whose vault is in a folder, and which `settings` configures.
+    fn environment(home: &Path, settings: &str) -> (Arc<SimulatedClock>, Env, AccountConfig) {
+        let store = home.join("store");
+        std::fs::create_dir(&store).unwrap();
+        let text = format!(
+            "[accounts.main]\nurl = \"https://a.example\"\nkey_env = \"LINKS_KEY\"\n\
+             vault = \"file://{}/main\"\n{settings}",
+            store.display()
+        );
+        crate::files::write_private(&home.join("config.toml"), text.as_bytes()).unwrap();
+        let clock = Arc::new(SimulatedClock::new(Timestamp(1_760_000_000_000)));
+        let env = Env::new(Arc::clone(&clock) as _, Arc::new(NoEvents)).with_home(Home::at(home));
+        let account = env.config().unwrap().account("main").unwrap();
+        (clock, env, account)
+    }
+
+    #[test]
+    fn an_account_on_which_another_process_works_keeps_its_slot_for_seconds_only() {
+        let home = tempfile::tempdir().unwrap();
+        let (clock, env, account) = environment(home.path(), "");
+        let _other =
+            Lock::take(&account.vault, "linkvault apply", Duration::ZERO, &*clock).unwrap();
+        let report = attempt(&env, &account, &WorkerMetrics::default()).unwrap();
+        assert_eq!(report.outcome, AttemptOutcome::Locked);
+        assert!(clock.monotonic() < 2 * LOCK_TIMEOUT, "{:?}", clock.monotonic());
+    }
+
+    #[test]
+    fn a_damaged_store_is_a_failure_of_the_work_after_the_backup() {
+        let home = tempfile::tempdir().unwrap();
+        let (_, env, account) = environment(home.path(), "keep = { last = 2 }\n");
+        let folder = home.path().join("store/main");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("HEAD"), "{").unwrap();
+        post_work(&env, &account).unwrap();
+        let (persisted, _) = PersistedState::read(&account.vault);
+        let failures = persisted.after.unwrap();
+        assert!(failures[0].contains("HEAD"), "{failures:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Runs a worker until it is told to stop.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use temporalio_client::grpc::WorkflowService;
@@ -56,18 +56,18 @@ pub fn run(
     let failed = |what: &str, error: &dyn std::fmt::Display| {
         TemporalError::new(TemporalErrorKind::Server, format!("{what}: {error}"))
     };
+    let not_started = |error: &dyn std::fmt::Display| failed("cannot start the worker", error);
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(settings.slots + 16)
         .enable_all()
         .build()
-        .map_err(|error| failed("cannot start a thread", &error))?;
+        .map_err(|error| not_started(&error))?;
     let work = async {
         let client = connect(&settings.fleet, &settings.identity).await?;
         let options = RuntimeOptions::builder().heartbeat_interval(None).build();
-        let options = options.map_err(|error| failed("cannot start the worker", &error))?;
-        let runtime = Runtime::from_current_tokio(options)
-            .map_err(|error| failed("cannot start the worker", &error))?;
+        let options = options.map_err(|error| not_started(&error))?;
+        let runtime = Runtime::from_current_tokio(options).map_err(|error| not_started(&error))?;
         let heartbeat = heartbeat(settings.fleet.checkpoint);
         let slots = TunerHolder::builder()
             .workflow_task_slot_supplier(FixedSizeSlotSupplier::new(WORKFLOW_SLOTS))
@@ -80,16 +80,16 @@ pub fn run(
             .tuner(slots)
             .register_activities(Activities {
                 env: Arc::clone(env),
-                heartbeat,
+                heartbeat_timeout: heartbeat,
                 breaker: Arc::default(),
                 metrics: Arc::clone(metrics),
             })
             .register_workflow_with_factory(move || BackUpAccount { heartbeat })
-            .map_err(|error| failed("cannot start the worker", &error))?
+            .map_err(|error| not_started(&error))?
             .build();
         let counted = count_backlog(client.clone(), &settings.fleet.task_queue, metrics);
-        let mut worker = Worker::new(&runtime, client, options)
-            .map_err(|error| failed("cannot start the worker", &error))?;
+        let mut worker =
+            Worker::new(&runtime, client, options).map_err(|error| not_started(&error))?;
         let stop = worker.shutdown_handle();
         let clock = Arc::clone(&env.clock);
         let watch = async move {
@@ -121,9 +121,9 @@ async fn count_backlog(mut client: Client, task_queue: &str, metrics: &WorkerMet
         request.set_task_queue_type(TaskQueueType::Activity);
         let described =
             WorkflowService::describe_task_queue(&mut client, request.into_request()).await;
-        if let Some(stats) = described.ok().and_then(|it| it.into_inner().stats) {
-            metrics.backlog.set(stats.approximate_backlog_count);
-        }
+        let stats = described.ok().and_then(|it| it.into_inner().stats);
+        *metrics.backlog.lock().unwrap_or_else(PoisonError::into_inner) =
+            stats.map(|it| it.approximate_backlog_count);
         tokio::time::sleep(BACKLOG_INTERVAL).await;
     }
 }

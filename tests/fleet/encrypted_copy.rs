@@ -80,7 +80,7 @@ impl Setup {
         let clock = Arc::new(SimulatedClock::new(Timestamp(1_800_000_000_000)));
         let warnings = Arc::new(Warnings::default());
         let env = Env::new(clock, Arc::clone(&warnings) as _).with_home(home);
-        let failures = post_backup(&env, &account);
+        let failures = post_backup(&env, &account).into_iter().map(|it| it.message).collect();
         (failures, warnings.0.lock().unwrap().clone())
     }
 

@@ -294,6 +294,8 @@ fn a_write_pauses_the_schedule_and_resumes_it() {
     fleet.service.faults("latency=300ms");
     let importing = machine.start(&import);
     paused();
+    let run = machine.run(&["fleet", "run", "main"]).exits_with(11);
+    run.stderr_has("a command writes to main").stderr_has("linkvault fleet resume main");
     machine.wait(importing).succeeds();
     fleet.service.faults("latency=0ms");
     active();
@@ -357,15 +359,30 @@ fn a_backup_of_many_heartbeats_is_one_attempt() {
 }
 
 #[test]
-fn an_account_that_the_worker_does_not_know_fails() {
+fn an_account_that_the_worker_does_not_know_fails_until_it_is_configured() {
     let Some(fleet) = Fleet::start("") else { return };
     let operator = fleet.machine(&[("main", YEARLY), ("other", YEARLY)]);
     operator.run(&["fleet", "apply", "config.toml", "--yes"]).succeeds();
-    let machine = fleet.machine(&[("main", YEARLY)]);
+    let machine = fleet.machine(&[("main", YEARLY)]).mode("config.toml", 0o644);
     let worker = Worker::start(&machine);
     operator.run(&["fleet", "run", "other"]).succeeds();
     assert_eq!(fleet.ended(), "WORKFLOW_EXECUTION_STATUS_FAILED");
-    drop(worker);
     until_status(&operator, "it is listed", |shown| shown["totals"]["failed"] == 1);
     operator.run(&["fleet", "status"]).exits_with(1).stdout_has("other  ");
+    // The worker reads the changed file, and warns once about its mode.
+    machine.write("config.toml", &fleet.config(&[("main", YEARLY), ("other", YEARLY)]));
+    for account in ["other", "main"] {
+        // A schedule that does not know yet that a backup has ended starts no other one.
+        until_status(&operator, "it is backed up", |shown| {
+            let accounts = shown["accounts"].as_array().unwrap();
+            let is_good =
+                |it: &serde_json::Value| it["account"] == account && it["state"] == "good";
+            accounts.iter().any(is_good) || {
+                operator.run(&["fleet", "run", account]).succeeds();
+                false
+            }
+        });
+    }
+    drop(worker);
+    assert_eq!(machine.text("worker.log").matches("config.toml can be read").count(), 2);
 }

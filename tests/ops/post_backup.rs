@@ -20,7 +20,7 @@ fn account(environment: &TestEnvironment) -> AccountConfig {
 fn done(environment: &TestEnvironment) -> Vec<String> {
     let clock = Arc::new(SimulatedClock::new(Timestamp(1_800_000_000_000)));
     let env = Env::new(clock, Arc::new(NoEvents)).with_home(Home::at(&environment.path("")));
-    post_backup(&env, &account(environment))
+    post_backup(&env, &account(environment)).into_iter().map(|it| it.message).collect()
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(super) struct Width {
     good: usize,
     /// For each read in flight, this number of good responses raises the width. It grows with each
     /// failure, so that a service that cannot handle one more is rarely asked to.
-    patience: usize,
+    required: usize,
     /// Number of the last read that was sent when the width was reduced.
     reduced_at: u64,
     times: ResponseTimes,
@@ -29,7 +29,7 @@ impl Default for Width {
 impl Width {
     pub const fn new(most: usize) -> Self {
         let times = ResponseTimes(BTreeMap::new());
-        Self { most, now: most, good: 0, patience: 1, reduced_at: 0, times }
+        Self { most, now: most, good: 0, required: 1, reduced_at: 0, times }
     }
 
     /// How many reads may be in flight now.
@@ -50,7 +50,7 @@ impl Width {
             return;
         }
         self.good += 1;
-        if self.now < self.most && self.good >= self.now * self.patience {
+        if self.now < self.most && self.good >= self.now * self.required {
             self.now += 1;
             self.good = 0;
         }
@@ -58,9 +58,9 @@ impl Width {
 
     /// The service failed on read number `id`, or did not respond.
     pub fn failed(&mut self, id: u64, sent: u64) {
-        const MAX_PATIENCE: usize = 64;
+        const MAX_REQUIRED: usize = 64;
         if self.reduce(id, sent, self.now / 2) {
-            self.patience = (self.patience * 4).min(MAX_PATIENCE);
+            self.required = (self.required * 4).min(MAX_REQUIRED);
         }
     }
 

@@ -170,7 +170,7 @@ mod with_fleet {
         let question = format!("Make {}?", format::counted(count, "change", "changes"));
         let is_wanted = count > 0 && !args.dry_run && app.out.confirm(question, args.yes)?;
         if is_wanted {
-            plan.apply(&app.env, || {})?;
+            plan.apply(&app.env)?;
         }
         if app.out.is_json() {
             app.out.json(&json!({

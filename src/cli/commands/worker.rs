@@ -58,7 +58,7 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
     use std::sync::atomic::AtomicBool;
 
     use crate::clock::Waker;
-    use crate::ops::fleet::explain;
+    use crate::ops::temporal_error::explain;
     use crate::worker::{self, WorkerMetrics, WorkerSettings};
 
     let config = app.env.config()?;
@@ -78,7 +78,7 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
         tracing::info!(temporal, task_queue, slots, "the worker starts");
     };
     worker::run(&app.env, &settings, &metrics, started)
-        .map_err(|error| explain(&app.env, error))?;
+        .map_err(|error| explain(&settings.fleet, &app.env.redactor, &error))?;
     tracing::info!("the worker ends");
     Ok(Exit::Done)
 }
