@@ -14,22 +14,23 @@ use crate::health::account_status::AccountStatus;
 use crate::health::persisted_state;
 use crate::health::scheduled_account::ScheduledAccount;
 use crate::ops::status::account_status;
-use crate::ui::Accounts;
+use crate::ui::{AccountList, Accounts, Unavailable};
 
 /// The accounts of the running daemon.
 pub struct DaemonAccounts(pub Arc<DaemonState>);
 
 impl Accounts for DaemonAccounts {
-    fn account_statuses(&self) -> Vec<AccountStatus> {
-        self.0.account_statuses()
+    fn list(&self) -> AccountList {
+        AccountList::Vaults(self.0.account_statuses())
     }
 
-    fn account_status(&self, name: &str) -> Option<AccountStatus> {
-        self.0.account_statuses().into_iter().find(|it| it.account == name)
+    fn account_status(&self, name: &str) -> Result<AccountStatus, Unavailable> {
+        let found = self.0.account_statuses().into_iter().find(|it| it.account == name);
+        found.ok_or_else(|| Unavailable::no_account(name))
     }
 
-    fn vault(&self, name: &str) -> Option<PathBuf> {
-        self.0.vault(name)
+    fn vault(&self, name: &str) -> Result<PathBuf, Unavailable> {
+        self.0.vault(name).ok_or_else(|| Unavailable::no_account(name))
     }
 
     fn alive(&self) -> Result<(), String> {
@@ -75,6 +76,11 @@ impl VaultAccounts {
         Self { accounts, all_scheduled, clock, known: Mutex::default() }
     }
 
+    fn account(&self, name: &str) -> Result<&AccountConfig, Unavailable> {
+        let found = self.accounts.iter().find(|account| account.name == name);
+        found.ok_or_else(|| Unavailable::no_account(name))
+    }
+
     /// The status of the account. The vault is read again only if it changed or the cached status
     /// is too old.
     fn read_status(&self, account: &AccountConfig) -> AccountStatus {
@@ -98,17 +104,17 @@ impl VaultAccounts {
 }
 
 impl Accounts for VaultAccounts {
-    fn account_statuses(&self) -> Vec<AccountStatus> {
-        self.accounts.iter().map(|account| self.read_status(account)).collect()
+    fn list(&self) -> AccountList {
+        let all = self.accounts.iter().map(|account| self.read_status(account));
+        AccountList::Vaults(all.collect())
     }
 
-    fn account_status(&self, name: &str) -> Option<AccountStatus> {
-        self.accounts.iter().find(|account| account.name == name).map(|it| self.read_status(it))
+    fn account_status(&self, name: &str) -> Result<AccountStatus, Unavailable> {
+        self.account(name).map(|account| self.read_status(account))
     }
 
-    fn vault(&self, name: &str) -> Option<PathBuf> {
-        let account = self.accounts.iter().find(|account| account.name == name)?;
-        Some(account.vault.clone())
+    fn vault(&self, name: &str) -> Result<PathBuf, Unavailable> {
+        self.account(name).map(|account| account.vault.clone())
     }
 
     fn alive(&self) -> Result<(), String> {

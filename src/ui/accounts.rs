@@ -1,22 +1,105 @@
 //! The accounts that the web UI shows.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use crate::clock::Timestamp;
 use crate::health::account_status::AccountStatus;
 
 /// The accounts that the web UI shows. The process that serves it implements this.
 pub trait Accounts: Send + Sync {
-    /// The current status of every account.
-    fn account_statuses(&self) -> Vec<AccountStatus>;
-    /// The current status of `account`; `None` if it does not exist.
-    fn account_status(&self, account: &str) -> Option<AccountStatus> {
-        self.account_statuses().into_iter().find(|it| it.account == account)
+    /// All accounts, for the overview and the metrics.
+    fn list(&self) -> AccountList;
+    /// The current status of `account`.
+    ///
+    /// # Errors
+    /// If it does not exist, or cannot be read.
+    fn account_status(&self, account: &str) -> Result<AccountStatus, Unavailable>;
+    /// Path of the vault of `account`.
+    ///
+    /// # Errors
+    /// If the account does not exist, or its vault cannot be fetched.
+    fn vault(&self, account: &str) -> Result<PathBuf, Unavailable>;
+    /// A remark for the pages of `account`, such as why they show an old vault, as sentences.
+    fn notice(&self, _account: &str) -> Option<String> {
+        None
     }
-    /// Path of the account's vault; `None` if the account does not exist.
-    fn vault(&self, account: &str) -> Option<PathBuf>;
     /// Checks that the program works as intended; `/healthz` shows the result.
     ///
     /// # Errors
     /// A sentence with the reason.
     fn alive(&self) -> Result<(), String>;
+}
+
+/// Why an account cannot be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unavailable {
+    /// It is not there: a heading, and what to do, as sentences.
+    NotFound(String, String),
+    /// It cannot be read now: a heading, and the reason with what to do, as sentences.
+    Failed(String, String),
+}
+
+impl Unavailable {
+    /// There is no account of this name.
+    #[must_use]
+    pub fn no_account(name: &str) -> Self {
+        let what = format!("There is no account {name}");
+        Self::NotFound(what, "The overview lists all accounts.".to_owned())
+    }
+}
+
+/// All accounts.
+#[derive(Debug, Clone)]
+pub enum AccountList {
+    /// Their status from their vaults.
+    Vaults(Vec<AccountStatus>),
+    /// What Temporal knows of them.
+    Fleet(FleetList),
+}
+
+/// The accounts of a fleet.
+#[derive(Debug, Clone)]
+pub struct FleetList {
+    /// The accounts, problems first.
+    pub entries: Arc<Vec<FleetEntry>>,
+    /// When they were read from Temporal.
+    pub read: Timestamp,
+    /// Why they could not be read since, as sentences.
+    pub notice: Option<String>,
+}
+
+/// What Temporal knows of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetEntry {
+    /// Name of the account.
+    pub account: String,
+    /// Its state, as `fleet status` names it.
+    pub state: FleetState,
+    /// One sentence about the state.
+    pub words: String,
+    /// Start of the newest backup, and its result.
+    pub last: Option<(Timestamp, &'static str)>,
+    /// Start of the newest complete backup that Temporal remembers.
+    pub last_complete: Option<Timestamp>,
+    /// Start of the next backup.
+    pub next: Option<Timestamp>,
+    /// Start of the current backup; `None` if none is running.
+    pub running: Option<Timestamp>,
+}
+
+crate::model::named::named! {
+    /// The state of an account in Temporal, worst first.
+    pub enum FleetState {
+        /// The newest backup that ended failed or is partial.
+        Failed = "failed",
+        /// The newest backup was cancelled or terminated.
+        Stopped = "stopped",
+        /// The schedule is paused.
+        Paused = "paused",
+        /// There was no backup yet.
+        New = "new",
+        /// The newest backup that ended is complete.
+        Good = "good",
+    }
 }

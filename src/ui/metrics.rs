@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 use crate::clock::Timestamp;
 use crate::health::account_status::AccountStatus;
 use crate::health::attempt::ProblemKind;
+use crate::ui::accounts::{AccountList, FleetEntry, FleetList, FleetState};
 
 /// A text format of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,21 +87,40 @@ struct State {
     health: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FleetStateLabels {
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AccountStateLabels {
+    account: String,
+    state: &'static str,
+}
+
+/// A fleet of more accounts has no metric with an account as its label.
+const MOST_FLEET_ACCOUNTS: usize = 100;
+
 type Level<L> = Family<L, Gauge<f64, AtomicU64>>;
 type Count<L> = Family<L, Counter<f64, AtomicU64>>;
 
 /// All metrics as text. Unknown values are omitted. `alive` becomes the metric `up`.
 #[must_use]
-pub fn metrics(account_statuses: &[AccountStatus], alive: bool, format: MetricsFormat) -> String {
+pub fn metrics(list: &AccountList, alive: bool, format: MetricsFormat) -> String {
     let mut registry = Registry::with_prefix("linkvault");
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "The program", build);
     let up = Gauge::<f64, AtomicU64>::default();
     up.set(f64::from(u8::from(alive)));
     registry.register("up", "Whether the program works as intended", up);
-    accounts(&mut registry, account_statuses);
-    last(&mut registry, account_statuses);
-    totals(&mut registry, account_statuses);
+    match list {
+        AccountList::Vaults(account_statuses) => {
+            accounts(&mut registry, account_statuses);
+            last(&mut registry, account_statuses);
+            totals(&mut registry, account_statuses);
+        }
+        AccountList::Fleet(list) => fleet(registry.sub_registry_with_prefix("fleet"), list),
+    }
     let mut text = String::new();
     if encode(&mut text, &registry).is_err() {
         // Writing to a string does not fail; if it did, an empty result is valid.
@@ -232,9 +252,55 @@ fn totals(registry: &mut Registry, account_statuses: &[AccountStatus]) {
     });
 }
 
+/// What Temporal knows of a fleet.
+fn fleet(registry: &mut Registry, list: &FleetList) {
+    let entries = &list.entries;
+    let level = |count: usize| {
+        let gauge = Gauge::<f64, AtomicU64>::default();
+        gauge.set(count as f64);
+        gauge
+    };
+    let states = Level::<FleetStateLabels>::default();
+    for state in FleetState::ALL {
+        let count = entries.iter().filter(|it| it.state == state).count();
+        states.get_or_create(&FleetStateLabels { state: state.name() }).set(count as f64);
+    }
+    registry.register("accounts", "Accounts by their state in Temporal", states);
+    let running = level(entries.iter().filter(|it| it.running.is_some()).count());
+    registry.register("running", "Accounts with a backup that is under way or waits", running);
+    let read = level(0);
+    read.set(seconds(list.read));
+    registry.register("list_timestamp_seconds", "When Temporal was asked", read);
+    if entries.len() > MOST_FLEET_ACCOUNTS {
+        return;
+    }
+    let states = Level::<AccountStateLabels>::default();
+    for it in entries.iter() {
+        let labels = AccountStateLabels { account: it.account.clone(), state: it.state.name() };
+        states.get_or_create(&labels).set(1.0);
+    }
+    registry.register("state", "State of the account in Temporal", states);
+    let mut gauge = |name: &str, help: &str, read: fn(&FleetEntry) -> Option<Timestamp>| {
+        let family = Level::<AccountLabels>::default();
+        for it in entries.iter() {
+            if let Some(time) = read(it) {
+                let labels = AccountLabels { account: it.account.clone() };
+                family.get_or_create(&labels).set(seconds(time));
+            }
+        }
+        registry.register(name, help, family);
+    };
+    let last = |it: &FleetEntry| it.last.map(|(start, _)| start);
+    gauge("last_start_timestamp_seconds", "Start of the newest backup", last);
+    let help = "Start of the newest complete backup that Temporal remembers";
+    gauge("last_complete_start_timestamp_seconds", help, |it| it.last_complete);
+    gauge("next_start_timestamp_seconds", "Start of the next backup", |it| it.next);
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
     use crate::health::account_status::Health;
     use crate::ui::metrics::*;
@@ -244,8 +310,8 @@ mod tests {
     fn each_account_has_metrics_and_hostile_names_are_escaped() {
         let mut bad = account_status("a\"}\nb\\", Health::Failing);
         bad.problems[0].kind = ProblemKind::KeyRefused;
-        let all = [account_status("main", Health::Good), bad];
-        let text = metrics(&all, true, MetricsFormat::OpenMetrics);
+        let all = vec![account_status("main", Health::Good), bad];
+        let text = metrics(&AccountList::Vaults(all), true, MetricsFormat::OpenMetrics);
         for line in [
             "linkvault_build_info{version=\"0.1.0\"} 1",
             "linkvault_up 1.0",
@@ -267,7 +333,7 @@ mod tests {
     fn unknown_values_are_omitted() {
         let mut new = account_status("new", Health::New);
         (new.last, new.last_complete, new.next) = (None, None, None);
-        let text = metrics(&[new], false, MetricsFormat::Text);
+        let text = metrics(&AccountList::Vaults(vec![new]), false, MetricsFormat::Text);
         assert!(text.contains("linkvault_up 0.0"));
         for name in ["last_complete_timestamp", "next_run_timestamp", "last_duration"] {
             assert!(!text.contains(&format!("linkvault_{name}_seconds{{")), "{name}\n{text}");
@@ -276,7 +342,7 @@ mod tests {
 
     #[test]
     fn the_text_format_has_the_same_samples_under_the_names_of_its_families() {
-        let all = [account_status("main", Health::Good)];
+        let all = AccountList::Vaults(vec![account_status("main", Health::Good)]);
         let (open, text) = (
             metrics(&all, true, MetricsFormat::OpenMetrics),
             metrics(&all, true, MetricsFormat::Text),
@@ -296,6 +362,44 @@ mod tests {
             assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
         }
         assert!(!text.contains("# EOF") && !text.contains("# UNIT"));
+    }
+
+    #[test]
+    fn a_fleet_has_totals_and_at_most_a_hundred_accounts_as_labels() {
+        let entry = |nth: usize| FleetEntry {
+            account: format!("account-{nth}"),
+            state: if nth == 0 { FleetState::Failed } else { FleetState::Good },
+            words: String::new(),
+            last: Some((Timestamp(5000), "complete")),
+            last_complete: (nth > 0).then_some(Timestamp(5000)),
+            next: Some(Timestamp(7000)),
+            running: (nth == 1).then_some(Timestamp(5000)),
+        };
+        let text = |count| {
+            let entries = Arc::new((0..count).map(entry).collect());
+            let list = FleetList { entries, read: Timestamp(6000), notice: None };
+            metrics(&AccountList::Fleet(list), true, MetricsFormat::Text)
+        };
+        let few = text(MOST_FLEET_ACCOUNTS);
+        for line in [
+            "linkvault_fleet_accounts{state=\"failed\"} 1.0",
+            "linkvault_fleet_accounts{state=\"good\"} 99.0",
+            "linkvault_fleet_accounts{state=\"paused\"} 0.0",
+            "linkvault_fleet_running 1.0",
+            "linkvault_fleet_list_timestamp_seconds 6.0",
+            "linkvault_fleet_state{account=\"account-0\",state=\"failed\"} 1.0",
+            "linkvault_fleet_last_start_timestamp_seconds{account=\"account-0\"} 5.0",
+            "linkvault_fleet_last_complete_start_timestamp_seconds{account=\"account-1\"} 5.0",
+            "linkvault_fleet_next_start_timestamp_seconds{account=\"account-1\"} 7.0",
+        ] {
+            assert!(few.lines().any(|it| it == line), "{line} is not in\n{few}");
+        }
+        assert!(!few.contains(
+            "linkvault_fleet_last_complete_start_timestamp_seconds{account=\"account-0\"}"
+        ));
+        let many = text(MOST_FLEET_ACCOUNTS + 1);
+        assert!(many.contains("linkvault_fleet_accounts{state=\"good\"} 100.0"), "{many}");
+        assert!(!many.contains("account=\""), "{many}");
     }
 
     #[test]

@@ -30,7 +30,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use accounts::Accounts;
+pub use accounts::{AccountList, Accounts, FleetEntry, FleetList, FleetState, Unavailable};
 pub use guard::AccessToken;
 
 pub use axum::Router;

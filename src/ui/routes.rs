@@ -35,8 +35,9 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// than the number of connections, so that `/healthz` always gets one.
 const MAX_WAITING: usize = 48;
 
-/// The metrics have their own permits, so that pages do not block them.
-const MAX_CONCURRENT_METRICS: usize = 2;
+/// The overview and the metrics have their own permits, so that pages that read vaults do not block
+/// them.
+const MAX_CONCURRENT_LISTS: usize = 2;
 
 /// The first and the longest delay after a wrong token.
 const PENALTIES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -61,6 +62,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     guard: AccessGuard,
     permits: Arc<Semaphore>,
+    overview_permits: Arc<Semaphore>,
     metrics_permits: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     penalties: Mutex<TokenPenalties>,
@@ -83,7 +85,8 @@ impl UiServer {
                 clock,
                 guard,
                 permits: semaphore(MAX_CONCURRENT),
-                metrics_permits: semaphore(MAX_CONCURRENT_METRICS),
+                overview_permits: semaphore(MAX_CONCURRENT_LISTS),
+                metrics_permits: semaphore(MAX_CONCURRENT_LISTS),
                 waiting: semaphore(MAX_WAITING),
                 penalties: Mutex::new(TokenPenalties::new(PENALTIES.0, PENALTIES.1)),
                 request_timeout,
@@ -132,12 +135,22 @@ impl UiServer {
         Some((place, permit.ok()?.ok()?))
     }
 
-    /// Renders a page on a blocking thread, after it got a permit.
+    /// Renders a page that reads vaults, on a blocking thread, after it got a permit.
     async fn page(
         self,
         make: impl FnOnce(&pages::PageContext<'_>) -> Result<String, PageError> + Send + 'static,
     ) -> Response {
-        let Some(permit) = self.permit(&self.inner.permits).await else {
+        let permits = Arc::clone(&self.inner.permits);
+        self.page_with(&permits, make).await
+    }
+
+    /// Renders a page on a blocking thread, after it got one of these permits.
+    async fn page_with(
+        self,
+        permits: &Arc<Semaphore>,
+        make: impl FnOnce(&pages::PageContext<'_>) -> Result<String, PageError> + Send + 'static,
+    ) -> Response {
+        let Some(permit) = self.permit(permits).await else {
             return error_response(&PageError::Busy);
         };
         let made = tokio::task::spawn_blocking(move || {
@@ -261,7 +274,7 @@ fn error_response(error: &PageError) -> Response {
         PageError::NotFound { .. } => StatusCode::NOT_FOUND,
         PageError::ReadOnly => StatusCode::METHOD_NOT_ALLOWED,
         PageError::OtherHost(_) => StatusCode::MISDIRECTED_REQUEST,
-        PageError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        PageError::Unavailable { .. } | PageError::Busy => StatusCode::SERVICE_UNAVAILABLE,
         PageError::WrongTokens => StatusCode::TOO_MANY_REQUESTS,
         PageError::Vault(_) | PageError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
@@ -280,7 +293,8 @@ async fn overview(
     query: QueryResult<pages::overview::OverviewQuery>,
 ) -> Response {
     let query = query_or_default(query);
-    site.page(move |context| pages::overview::page(context, &query)).await
+    let permits = Arc::clone(&site.inner.overview_permits);
+    site.page_with(&permits, move |context| pages::overview::page(context, &query)).await
 }
 
 async fn account(State(site): State<UiServer>, Path(name): Path<String>) -> Response {
@@ -356,7 +370,7 @@ async fn metrics_response(State(site): State<UiServer>, headers: HeaderMap) -> R
     };
     let made = tokio::task::spawn_blocking(move || {
         let accounts = &site.inner.accounts;
-        let text = metrics::metrics(&accounts.account_statuses(), accounts.alive().is_ok(), format);
+        let text = metrics::metrics(&accounts.list(), accounts.alive().is_ok(), format);
         drop(permit);
         text
     });
@@ -369,9 +383,13 @@ async fn metrics_response(State(site): State<UiServer>, headers: HeaderMap) -> R
 
 async fn health(State(site): State<UiServer>) -> Response {
     let plain = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-    match site.inner.accounts.alive() {
-        Ok(()) => (plain, "ok\n".to_owned()).into_response(),
-        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, plain, format!("{why}\n")).into_response(),
+    // It may wait, for example for Temporal.
+    match tokio::task::spawn_blocking(move || site.inner.accounts.alive()).await {
+        Ok(Ok(())) => (plain, "ok\n".to_owned()).into_response(),
+        Ok(Err(why)) => {
+            (StatusCode::SERVICE_UNAVAILABLE, plain, format!("{why}\n")).into_response()
+        }
+        Err(error) => error_response(&PageError::Failed(error.to_string())),
     }
 }
 

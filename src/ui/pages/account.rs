@@ -27,6 +27,7 @@ const CHANGES: u64 = 10;
 
 /// The data of the page.
 struct Facts {
+    frame: PageFrame,
     account_status: AccountStatus,
     snapshots: Vec<Snapshot>,
     all_snapshots: u64,
@@ -98,10 +99,11 @@ struct Last {
 /// # Errors
 /// [`PageError::NotFound`] when the account does not exist.
 pub fn page(context: &PageContext<'_>, name: &str) -> Result<String, PageError> {
-    let account_status = context.account_status(name)?;
+    let account_status = context.accounts.account_status(name)?;
     let facts = match context.open(name)? {
         Some(mut vault) => read(&mut vault, account_status, context)?,
         None => Facts {
+            frame: context.frame(name, "", Vec::new()),
             account_status,
             snapshots: Vec::new(),
             all_snapshots: 0,
@@ -125,6 +127,7 @@ fn read(
     let snapshots = vault.newest_snapshots(PageRange { skip: 0, take: SNAPSHOTS })?;
     let changes = newest_changes(vault, &account_status.account, &snapshots)?;
     Ok(Facts {
+        frame: context.frame(&account_status.account, "", Vec::new()),
         all_snapshots: vault.count_snapshots()?,
         running: vault.running()?.map(|(snapshot, _)| snapshot),
         lines: context.series.of(vault)?,
@@ -192,7 +195,7 @@ fn build(facts: Facts, now: Timestamp) -> AccountPage {
     let changes_of =
         of.map(|number| Link::new(links::snapshot(&name, number), format!("#{number}")));
     AccountPage {
-        frame: PageFrame::of(&name, "", Vec::new()),
+        frame: facts.frame,
         health: time_text::health(it.health),
         tone: it.health.name(),
         words: time_text::cut(&it.words),

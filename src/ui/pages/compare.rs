@@ -97,7 +97,7 @@ pub fn page(
         begun: TimeText::new(started, context.now),
     };
     let page = ComparePage {
-        frame: PageFrame::of(name, "Compare", vec![Link::new(links::snapshots(name), "Snapshots")]),
+        frame: context.frame(name, "Compare", vec![Link::new(links::snapshots(name), "Snapshots")]),
         action: links::compare(name),
         choices: choices(&times, (from, first.started), (to, second.started), context.now),
         from: side(from, first.started),

@@ -23,9 +23,8 @@ use askama::Template;
 
 use crate::clock::Timestamp;
 use crate::format;
-use crate::health::account_status::AccountStatus;
 use crate::model::{Resource, SnapshotId};
-use crate::ui::accounts::Accounts;
+use crate::ui::accounts::{Accounts, Unavailable};
 use crate::ui::links;
 use crate::vault::browse::PageRange;
 use crate::vault::lock::{Lock, LockPurpose};
@@ -50,6 +49,13 @@ pub enum PageError {
         /// What was not found, as a heading.
         what: String,
         /// What to do, as a sentence.
+        hint: String,
+    },
+    /// The page's subject cannot be read now.
+    Unavailable {
+        /// What cannot be read, as a heading.
+        what: String,
+        /// The reason and what to do, as sentences.
         hint: String,
     },
     /// The vault cannot be read.
@@ -82,6 +88,15 @@ impl From<VaultError> for PageError {
     }
 }
 
+impl From<Unavailable> for PageError {
+    fn from(error: Unavailable) -> Self {
+        match error {
+            Unavailable::NotFound(what, hint) => Self::NotFound { what, hint },
+            Unavailable::Failed(what, hint) => Self::Unavailable { what, hint },
+        }
+    }
+}
+
 impl From<askama::Error> for PageError {
     fn from(error: askama::Error) -> Self {
         Self::Failed(error.to_string())
@@ -101,20 +116,15 @@ impl PageError {
 }
 
 impl PageContext<'_> {
-    /// The status of the account `name`.
-    fn account_status(&self, name: &str) -> Result<AccountStatus, PageError> {
-        self.accounts.account_status(name).ok_or_else(|| {
-            let what = format!("There is no account {name}");
-            PageError::not_found(what, "The overview lists all accounts.")
-        })
+    /// The frame of a page of `account`, as [`PageFrame::of`], with the notice about it.
+    fn frame(&self, account: &str, title: &str, way: Vec<Link>) -> PageFrame {
+        let notice = self.accounts.notice(account);
+        PageFrame { notice, ..PageFrame::of(account, title, way) }
     }
 
     /// Opens the vault of an account in a read transaction; `None` before its first backup.
     fn open(&self, name: &str) -> Result<Option<Vault>, PageError> {
-        let path = self.accounts.vault(name).ok_or_else(|| {
-            let what = format!("There is no account {name}");
-            PageError::not_found(what, "The overview lists all accounts.")
-        })?;
+        let path = self.accounts.vault(name)?;
         let vault = Vault::open_if_there(&path)?;
         if let Some(vault) = &vault {
             vault.read_transaction()?;
@@ -125,7 +135,7 @@ impl PageContext<'_> {
     /// Whether a process executes a run of the account `name`.
     fn is_executing(&self, name: &str) -> bool {
         let vault = self.accounts.vault(name);
-        vault.is_some_and(|vault| Lock::holder_for(&vault, LockPurpose::Run).is_some())
+        vault.is_ok_and(|vault| Lock::holder_for(&vault, LockPurpose::Run).is_some())
     }
 
     /// Opens the vault of an account; an error before its first backup.
@@ -266,6 +276,8 @@ pub struct PageFrame {
     pub title: String,
     /// The breadcrumbs from the overview; the last one is this page.
     pub crumbs: Vec<Link>,
+    /// A remark above the content, such as why the page shows old data; as sentences.
+    pub notice: Option<String>,
 }
 
 /// A link.
@@ -297,7 +309,7 @@ impl PageFrame {
             crumbs.push(Link::new("", title));
             format!("{title} · {account}")
         };
-        Self { title, crumbs }
+        Self { title, crumbs, notice: None }
     }
 }
 
@@ -314,7 +326,9 @@ struct ErrorPage {
 #[must_use]
 pub fn error_page(status: u16, error: &PageError) -> String {
     let (what, hint) = match error {
-        PageError::NotFound { what, hint } => (what.clone(), hint.clone()),
+        PageError::NotFound { what, hint } | PageError::Unavailable { what, hint } => {
+            (what.clone(), hint.clone())
+        }
         PageError::Vault(error) => (
             "Cannot read the vault".to_owned(),
             format!("{error}. Run `linkvault check` for details."),
@@ -338,7 +352,8 @@ pub fn error_page(status: u16, error: &PageError) -> String {
         ),
         PageError::Failed(what) => ("Cannot show the page".to_owned(), what.clone()),
     };
-    let frame = PageFrame { title: what.clone(), crumbs: vec![Link::new("/", "Accounts")] };
+    let crumbs = vec![Link::new("/", "Accounts")];
+    let frame = PageFrame { title: what.clone(), crumbs, notice: None };
     let page = ErrorPage { frame, status, what: what.clone(), hint };
     // A template never fails; its text is enough if it did.
     page.render().unwrap_or(what)
@@ -356,7 +371,7 @@ struct SignIn {
 /// # Errors
 /// [`PageError::Failed`] when the template fails.
 pub fn sign_in(wrong: bool) -> Result<String, PageError> {
-    let frame = PageFrame { title: "Token".to_owned(), crumbs: Vec::new() };
+    let frame = PageFrame { title: "Token".to_owned(), crumbs: Vec::new(), notice: None };
     Ok(SignIn { frame, wrong }.render()?)
 }
 

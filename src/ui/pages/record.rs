@@ -90,7 +90,7 @@ pub fn page(
     }
     let way = vec![Link::new(links::records(name, which), which.name())];
     let page = RecordPage {
-        frame: PageFrame::of(name, &key.to_string(), way),
+        frame: context.frame(name, &key.to_string(), way),
         resource: which.name(),
         title: which.spec().title,
         key: key.to_string(),

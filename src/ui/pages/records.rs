@@ -94,7 +94,7 @@ pub fn page(
         }
     }
     let page = RecordsPage {
-        frame: PageFrame::of(name, which.name(), Vec::new()),
+        frame: context.frame(name, which.name(), Vec::new()),
         resource: which.name(),
         snapshot: newest.number,
         snapshot_href: links::snapshot(name, newest.number),

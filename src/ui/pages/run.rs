@@ -79,7 +79,7 @@ pub fn page(
     let link = |page: &str| links::with(&links::run(name, run.number), &[("page", page)]);
     let way = vec![Link::new(links::runs(name), "Runs")];
     let page = RunPage {
-        frame: PageFrame::of(name, &format!("Run {}", run.number), way),
+        frame: context.frame(name, &format!("Run {}", run.number), way),
         finished: run.finished.map(|time| TimeText::new(time, context.now)),
         requests: format::count(run.requests),
         verified: format::count(run.verified),

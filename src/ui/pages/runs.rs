@@ -27,7 +27,7 @@ pub fn page(context: &PageContext<'_>, name: &str, query: &PagedRows) -> Result<
     let found = vault.newest_runs(Pager::slice(query.at(), SIZE))?;
     let link = |page: &str| links::with(&links::runs(name), &[("page", page)]);
     let page = RunsPage {
-        frame: PageFrame::of(name, "Runs", Vec::new()),
+        frame: context.frame(name, "Runs", Vec::new()),
         runs: found.iter().map(|it| RunRow::new(name, it, is_executing, context.now)).collect(),
         pager: Pager::new(query.at(), SIZE, vault.count_runs()?, link),
     };

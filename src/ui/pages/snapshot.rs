@@ -76,7 +76,7 @@ pub fn page(
     };
     let way = vec![Link::new(links::snapshots(name), "Snapshots")];
     let page = SnapshotPage {
-        frame: PageFrame::of(name, &format!("Snapshot #{}", snapshot.number), way),
+        frame: context.frame(name, &format!("Snapshot #{}", snapshot.number), way),
         finished: snapshot.finished.map(|time| TimeText::new(time, context.now)),
         requests: format::count(snapshot.usage.requests),
         waited: format::duration(snapshot.usage.waited),

@@ -28,7 +28,7 @@ pub fn page(context: &PageContext<'_>, name: &str, query: &PagedRows) -> Result<
     let found = vault.newest_snapshots(Pager::slice(query.at(), SIZE))?;
     let link = |page: &str| links::with(&links::snapshots(name), &[("page", page)]);
     let page = SnapshotsPage {
-        frame: PageFrame::of(name, "Snapshots", Vec::new()),
+        frame: context.frame(name, "Snapshots", Vec::new()),
         snapshots: found.iter().map(|it| SnapshotRow::new(name, it, context.now)).collect(),
         compare_href: (total > 1).then(|| links::compare(name)),
         pager: Pager::new(query.at(), SIZE, total, link),

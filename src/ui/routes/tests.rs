@@ -8,18 +8,22 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use crate::clock::{Interrupt, SystemClock};
 use crate::daemon::AccountStatus;
 use crate::server::Server;
-use crate::ui::AccessToken;
 use crate::ui::routes::*;
+use crate::ui::{AccessToken, AccountList, Unavailable};
 
 struct NoAccounts;
 
 impl Accounts for NoAccounts {
-    fn account_statuses(&self) -> Vec<AccountStatus> {
-        Vec::new()
+    fn list(&self) -> AccountList {
+        AccountList::Vaults(Vec::new())
     }
 
-    fn vault(&self, _account: &str) -> Option<PathBuf> {
-        None
+    fn account_status(&self, account: &str) -> Result<AccountStatus, Unavailable> {
+        Err(Unavailable::no_account(account))
+    }
+
+    fn vault(&self, account: &str) -> Result<PathBuf, Unavailable> {
+        Err(Unavailable::no_account(account))
     }
 
     fn alive(&self) -> Result<(), String> {
@@ -110,15 +114,19 @@ fn unfinished_requests_do_not_block_the_health_check() {
 struct Slow(Mutex<(Sender<()>, Receiver<()>)>);
 
 impl Accounts for Slow {
-    fn account_statuses(&self) -> Vec<AccountStatus> {
+    fn list(&self) -> AccountList {
         let (asked, go_on) = &*self.0.lock().unwrap();
         asked.send(()).unwrap();
         go_on.recv().unwrap();
-        Vec::new()
+        AccountList::Vaults(Vec::new())
     }
 
-    fn vault(&self, _account: &str) -> Option<PathBuf> {
-        None
+    fn account_status(&self, account: &str) -> Result<AccountStatus, Unavailable> {
+        Err(Unavailable::no_account(account))
+    }
+
+    fn vault(&self, account: &str) -> Result<PathBuf, Unavailable> {
+        Err(Unavailable::no_account(account))
     }
 
     fn alive(&self) -> Result<(), String> {
