@@ -183,6 +183,7 @@ const PURE: &[&str] = &[
     "src/apply/reconcile.rs",
     "src/apply/verify.rs",
     "src/change/",
+    "src/cli/fleet_pages.rs",
     "src/crawl/proof.rs",
     "src/fleet/cache.rs",
     "src/fleet/decision.rs",

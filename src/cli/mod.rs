@@ -13,6 +13,10 @@ pub mod csv_args;
 mod dispatch;
 pub mod error;
 pub mod exit;
+#[cfg(feature = "fleet")]
+pub mod fleet_accounts;
+#[cfg(feature = "fleet")]
+pub mod fleet_pages;
 pub mod global;
 pub mod hints;
 mod logging;
@@ -22,6 +26,8 @@ mod pager;
 pub mod plan_args;
 pub mod progress;
 mod question;
+#[cfg(feature = "fleet")]
+pub mod refreshed;
 pub mod render;
 pub mod run_args;
 pub mod session_args;

@@ -263,13 +263,21 @@ impl Env {
     pub fn fetched_accounts(&self, names: &[String]) -> Result<Vec<AccountConfig>, OpError> {
         let accounts = self.accounts(names)?;
         for account in &accounts {
-            let fetched = self.fetch(account).and_then(|()| stored_state::refresh(self, account));
-            if let Err(failure) = fetched {
+            if let Err(failure) = self.fetch_with_state(account) {
                 let text = failure.message;
                 self.warn(format_args!("{text}; using what this machine knew last"));
             }
         }
         Ok(accounts)
+    }
+
+    /// Like [`Self::fetch`], and reads the recorded state of `account`.
+    ///
+    /// # Errors
+    /// If one of them cannot be read.
+    pub fn fetch_with_state(&self, account: &AccountConfig) -> Result<(), OpError> {
+        self.fetch(account)?;
+        stored_state::refresh(self, account)
     }
 
     /// Fetches the vault of `account` from its store, if it lives in one and this process has not

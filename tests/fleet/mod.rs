@@ -12,6 +12,7 @@
 //! - `s3_servers` starts S3 servers for `s3_store`, which runs the program with vaults there.
 //! - `temporal_server` starts Temporal for `workers`, which runs schedules and workers there; `typed` types
 //!   the commands of docs/fleet.md.
+//! - `fleet_ui` runs `ui --fleet`: Temporal's list, and vaults that other machines put.
 //! - `fault_proxy` has faults in front of an S3 server, for `fleet_faults`: three workers under random faults.
 
 mod crawl_checkpoints;
@@ -20,6 +21,7 @@ mod encrypted_store;
 mod fault_proxy;
 mod faulty_store;
 mod fleet_faults;
+mod fleet_ui;
 mod folder_store;
 mod hostile_store;
 mod local_copies;

@@ -29,10 +29,15 @@ impl TemporalServer {
         Some(server)
     }
 
-    /// Kills it, and starts it with the same port and database.
-    pub fn restart(&mut self) {
+    /// Kills it.
+    pub fn stop(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+    }
+
+    /// Kills it, and starts it with the same port and database.
+    pub fn restart(&mut self) {
+        self.stop();
         self.process = serve(&self.program, self.port, &self.files);
         self.wait();
     }

@@ -75,10 +75,10 @@ impl Fleet {
 }
 
 /// A worker that is killed when it is dropped.
-struct Worker(Child);
+pub struct Worker(Child);
 
 impl Worker {
-    fn start(machine: &TestEnvironment) -> Self {
+    pub fn start(machine: &TestEnvironment) -> Self {
         Self(machine.start(&[
             "worker",
             "--slots",
