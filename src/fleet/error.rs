@@ -25,6 +25,8 @@ pub enum StoreErrorKind {
     OtherAccount,
     /// The store returned an older state than before, or has none any more.
     Older,
+    /// `HEAD` is lost: there were backups before.
+    NoHead,
     /// The local copy was not made from the store's objects.
     LocalCopy,
     /// Another machine put a newer vault.

@@ -148,6 +148,17 @@ impl SharedState {
         Ok(warning)
     }
 
+    /// Whether `STATE` records a backup of a vault that was put into the store.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`].
+    pub fn has_backup(&self) -> Result<bool, StoreError> {
+        Ok(match self.read()? {
+            Found::Document(_, it) => it.account.is_some() && it.state.last_success.is_some(),
+            Found::Missing | Found::Broken(..) => false,
+        })
+    }
+
     /// Makes `change` to the present state, after `attempt` was added to it. Reads `STATE` before
     /// if `is_fresh`; otherwise only if another machine has replaced it since this one knew it.
     ///

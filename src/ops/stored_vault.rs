@@ -106,9 +106,11 @@ mod with_stores {
     use crate::fleet::encryption::Identity;
     use crate::fleet::error::{StoreError, StoreErrorKind};
     use crate::fleet::fetch_file::FetchFile;
-    use crate::fleet::head::FetchRecord;
+    use crate::fleet::head::{FetchRecord, HEAD};
     use crate::fleet::local_copies::remove_least_recently_used;
     use crate::fleet::objects::Objects;
+    use crate::fleet::shared_state::SharedState;
+    use crate::fleet::state_document::STATE;
     use crate::fleet::store_checkpoints::{CheckpointEvents, StoreCheckpoints};
     use crate::fleet::vault_store::{FetchReport, PutOver, VaultStore};
     use crate::ops::error_sources::lock_timeout_error;
@@ -143,7 +145,13 @@ mod with_stores {
             }
             taken => taken.map_err(lock_timeout_error)?,
         };
-        let fetched = store.fetch().map_err(|error| explain(it, "fetch the vault", error))?;
+        let fetched = store.fetch().and_then(|fetched| {
+            if fetched == FetchReport::Empty && !copy.exists() {
+                require_no_backup(address, copy)?;
+            }
+            Ok(fetched)
+        });
+        let fetched = fetched.map_err(|error| explain(it, "fetch the vault", error))?;
         if fetched != FetchReport::Current {
             respect_bound(it);
         }
@@ -156,6 +164,15 @@ mod with_stores {
             ));
         }
         Ok(())
+    }
+
+    /// Refuses to begin a vault whose `HEAD` is lost. Its objects would be unknown to the new one.
+    fn require_no_backup(address: &VaultAddress, copy: &Path) -> Result<(), StoreError> {
+        if !SharedState::open(Some(address), copy, "").has_backup()? {
+            return Ok(());
+        }
+        let what = format!("{HEAD} does not exist, but {STATE} records earlier backups");
+        Err(StoreError::new(StoreErrorKind::NoHead, what))
     }
 
     /// Pauses the schedule of the account, if the configuration names a Temporal server, until the
@@ -333,6 +350,7 @@ mod with_stores {
             StoreErrorKind::Damaged => (OpErrorKind::Vault, NextStep::RestoreStoredVault),
             StoreErrorKind::Encrypted => (OpErrorKind::Vault, NextStep::NameIdentity),
             StoreErrorKind::Newer => (OpErrorKind::Vault, NextStep::UseNewerProgram),
+            StoreErrorKind::NoHead => (OpErrorKind::Vault, NextStep::FindNewestObject),
             StoreErrorKind::OtherAccount => (OpErrorKind::Vault, NextStep::CheckStoreAddress),
             StoreErrorKind::Older => (OpErrorKind::Vault, NextStep::CheckStoreState),
             StoreErrorKind::LocalCopy => (OpErrorKind::Vault, NextStep::MoveFileAway),

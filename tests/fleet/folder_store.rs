@@ -305,6 +305,30 @@ fn a_damaged_object_is_replaced_by_a_restored_copy() {
 }
 
 #[test]
+fn no_new_vault_is_begun_where_head_is_lost() {
+    let shared = Shared::new();
+    let [one, other] = [(); 2].map(|()| shared.machine());
+    one.run(&["backup", "-q"]).succeeds();
+    let object = shared.object();
+    fs::remove_file(shared.objects().join("HEAD")).unwrap();
+    for _ in 0..2 {
+        let refused = other.run(&["backup", "-q"]).exits_with(1);
+        let refused = refused.stderr_has("HEAD does not exist, but STATE records earlier backups");
+        refused.stderr_has("restore the newest object");
+    }
+    assert!(!shared.objects().join("HEAD").exists() && object.exists());
+    let copy = one.path("vaults/main.db").display().to_string();
+    other.run(&["vault", "restore", &copy, "--to", "main", "--yes"]).succeeds();
+    assert_eq!(snapshots(&other), 1);
+    // Without the state, a machine begins a new vault.
+    for name in ["HEAD", "STATE"] {
+        fs::remove_file(shared.objects().join(name)).unwrap();
+    }
+    shared.machine().run(&["backup", "-q"]).succeeds();
+    assert_eq!(shared.head()["sequence"], 1);
+}
+
+#[test]
 fn a_damaged_head_is_replaced_by_a_restored_copy() {
     let shared = Shared::new();
     let [one, other] = [(); 2].map(|()| shared.machine());
