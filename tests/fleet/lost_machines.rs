@@ -20,8 +20,15 @@ fn backup_with_checkpoint(shared: &Shared, machine: &TestEnvironment) -> Child {
     // Without a limit, no machine waits for another one.
     machine.run(&["doctor"]).succeeds();
     shared.service.faults("latency=100ms");
+    let begun = shared.service.request_count();
     let backup = machine.start(&["backup", "-q"]);
-    until("a checkpoint was made", || shared.objects().join("HEAD").exists());
+    until("some pages were read", || shared.service.request_count() > begun + 15);
+    let puts = || {
+        let head = shared.objects().join("HEAD");
+        head.exists().then(|| shared.head()["sequence"].as_u64().unwrap())
+    };
+    let before = puts();
+    until("a checkpoint was made", || puts() > before);
     backup
 }
 
