@@ -2,7 +2,6 @@
 //! fetched from its store when one of its pages is opened.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,16 +16,19 @@ use crate::ops::fleet::{self, FleetAccount};
 use crate::ops::status::{account_status, scheduled_accounts};
 use crate::ops::{Env, Events, NextStep, OpError};
 use crate::progress::{NoProgress, Progress};
-use crate::ui::{AccountList, Accounts, FleetEntry, FleetList, Unavailable};
+use crate::ui::{AccountList, Accounts, FleetEntry, FleetList, Unavailable, VaultFile};
 
 /// The list of Temporal is read again when it is older than this.
 const LIST: RefreshRule =
-    RefreshRule { fresh: Duration::from_secs(15), wait: Duration::from_secs(5) };
+    RefreshRule { fresh: Duration::from_secs(15), wait: Duration::from_secs(2) };
 
 /// A vault is fetched again when the last fetch is older than this, so that a click on a link of a
 /// page costs no request.
 const FETCH: RefreshRule =
     RefreshRule { fresh: Duration::from_secs(10), wait: Duration::from_secs(10) };
+
+/// How long a page waits after the last try failed: what it showed then is there.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// The most vaults that are fetched at the same time.
 const MAX_FETCHES: usize = 4;
@@ -108,6 +110,8 @@ impl FleetAccounts {
     /// The list, waiting at most `wait` for a newer one.
     fn list_within(&self, wait: Duration) -> RefreshedValue<ListRead> {
         let env = self.fresh_env();
+        let has_failed = self.list.last().is_some_and(|it| it.failure.is_some());
+        let wait = if has_failed { wait.min(AFTER_FAILURE) } else { wait };
         self.list.get(RefreshRule { wait, ..LIST }, move |last| match (fleet::status(&env), last) {
             (Ok(accounts), _) => ListRead::new(&accounts, &*env.clock),
             (Err(error), last) => {
@@ -189,7 +193,9 @@ impl FleetAccounts {
         account: AccountConfig,
     ) -> RefreshedValue<Fetched> {
         let slots = Arc::clone(&self.slots);
-        fetch.get(FETCH, move |last| {
+        let has_failed = fetch.last().is_some_and(|it| it.failure.is_some());
+        let wait = if has_failed { AFTER_FAILURE } else { FETCH.wait };
+        fetch.get(RefreshRule { wait, ..FETCH }, move |last| {
             let before = last.and_then(|it| it.good);
             let fetched = match slots.take(FETCH_TURN) {
                 Some(_slot) => env
@@ -227,12 +233,9 @@ impl Accounts for FleetAccounts {
         Ok(merged(status, &entry))
     }
 
-    fn vault(&self, name: &str) -> Result<PathBuf, Unavailable> {
-        Ok(self.open(name)?.account.vault)
-    }
-
-    fn notice(&self, name: &str) -> Option<String> {
-        self.open(name).ok()?.notice
+    fn vault(&self, name: &str) -> Result<VaultFile, Unavailable> {
+        let OpenAccount { account, notice, .. } = self.open(name)?;
+        Ok(VaultFile { path: account.vault, notice })
     }
 
     fn alive(&self) -> Result<(), String> {

@@ -138,7 +138,7 @@ pub fn shown(
         (FetchState::UnderWay(time), Some(copy)) => {
             let time = format::duration(*time);
             Ok(Some(format!(
-                "{} A newer one is looked for since {time}: load the page again in a moment.",
+                "{} The store was asked for a newer one {time} ago; load the page again in a moment.",
                 age(copy)
             )))
         }
@@ -200,6 +200,9 @@ pub fn bad_configuration(failure: &StoreFailure) -> Unavailable {
     Unavailable::Failed(what, failure.text.clone())
 }
 
+/// To list a large fleet takes some time, so that a list of less than this age needs no remark.
+const OLD_LIST: Duration = Duration::from_secs(60);
+
 /// What the overview says of a list of this age.
 #[must_use]
 pub fn list_notice(
@@ -207,14 +210,14 @@ pub fn list_notice(
     failure: Option<&StoreFailure>,
     under_way: Option<Duration>,
 ) -> Option<String> {
-    let age = format::duration(age);
+    let old = format!("This list is {} old.", format::duration(age));
     match (failure, under_way) {
-        (Some(failure), _) => Some(format!("This list is {age} old. {}", failure.text)),
-        (None, Some(time)) => {
+        (Some(failure), _) => Some(format!("{old} {}", failure.text)),
+        (None, Some(time)) if age >= OLD_LIST => {
             let time = format::duration(time);
-            Some(format!("This list is {age} old. Temporal has not answered for {time}."))
+            Some(format!("{old} Temporal was asked for a newer one {time} ago."))
         }
-        (None, None) => None,
+        (None, _) => None,
     }
 }
 
@@ -352,7 +355,10 @@ mod tests {
         let other = FetchState::Failed(Some(store_failure(NextStep::CheckStoreAddress)));
         assert!(text(&other, known).starts_with("The vault of main cannot be shown"));
         let slow = FetchState::UnderWay(Duration::from_secs(12));
-        assert!(text(&slow, known).contains("2 hours ago. A newer one is looked for since 12 s"));
+        assert!(
+            text(&slow, known)
+                .contains("2 hours ago. The store was asked for a newer one 12 s ago")
+        );
         assert!(
             text(&slow, None).starts_with("The vault of main is being fetched: It has taken 12 s")
         );
@@ -369,7 +375,12 @@ mod tests {
             "This list is 3 min 20 s old. Cannot fetch it: no answer. Check the address."
         );
         let slow = list_notice(age, None, Some(Duration::from_secs(5))).unwrap();
-        assert_eq!(slow, "This list is 3 min 20 s old. Temporal has not answered for 5 s.");
+        assert_eq!(
+            slow,
+            "This list is 3 min 20 s old. Temporal was asked for a newer one 5 s ago."
+        );
+        let slow = Some(Duration::from_secs(5));
+        assert_eq!(list_notice(OLD_LIST - Duration::from_millis(1), None, slow), None);
         assert_eq!(alive(age, age, Some(&failure)), Ok(()));
         let dead = alive(age, Duration::from_secs(199), Some(&failure)).unwrap_err();
         assert!(dead.starts_with("the list of Temporal is 3 min 20 s old. Cannot"), "{dead}");

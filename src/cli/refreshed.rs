@@ -52,6 +52,11 @@ impl<T: Send + Sync + 'static> Refreshed<T> {
         last.map(|(_, value)| Arc::clone(value))
     }
 
+    /// The value that was read last.
+    pub fn last(&self) -> Option<Arc<T>> {
+        value_of(&self.state())
+    }
+
     /// The value. If it is too old and nobody reads it, a thread calls `read` with the last one.
     pub fn get(
         self: &Arc<Self>,
@@ -68,7 +73,7 @@ impl<T: Send + Sync + 'static> Refreshed<T> {
         let waited = self.ended.wait_timeout_while(state, wait, |it| it.begun.is_some());
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         RefreshedValue {
-            last: state.last.as_ref().map(|(_, value)| Arc::clone(value)),
+            last: value_of(&state),
             under_way: state.begun.map(|begun| begun.age(&*self.clock)),
         }
     }
@@ -78,7 +83,7 @@ impl<T: Send + Sync + 'static> Refreshed<T> {
         state: &mut RefreshState<T>,
         read: impl FnOnce(Option<Arc<T>>) -> T + Send + 'static,
     ) {
-        let last = state.last.as_ref().map(|(_, value)| Arc::clone(value));
+        let last = value_of(state);
         let reading = Reading(Arc::clone(self));
         let thread = std::thread::Builder::new().name("refresh".to_owned());
         state.begun = Some(ClockReading::now(&*self.clock));
@@ -96,6 +101,10 @@ impl<T: Send + Sync + 'static> Refreshed<T> {
     fn state(&self) -> MutexGuard<'_, RefreshState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn value_of<T>(state: &RefreshState<T>) -> Option<Arc<T>> {
+    state.last.as_ref().map(|(_, value)| Arc::clone(value))
 }
 
 /// A reading under way. It ends when it is dropped, also if the thread panics.

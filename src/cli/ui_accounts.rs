@@ -2,7 +2,7 @@
 //! vaults and persisted states.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::health::account_status::AccountStatus;
 use crate::health::persisted_state;
 use crate::health::scheduled_account::ScheduledAccount;
 use crate::ops::status::account_status;
-use crate::ui::{AccountList, Accounts, Unavailable};
+use crate::ui::{AccountList, Accounts, Unavailable, VaultFile};
 
 /// The accounts of the running daemon.
 pub struct DaemonAccounts(pub Arc<DaemonState>);
@@ -29,8 +29,9 @@ impl Accounts for DaemonAccounts {
         found.ok_or_else(|| Unavailable::no_account(name))
     }
 
-    fn vault(&self, name: &str) -> Result<PathBuf, Unavailable> {
-        self.0.vault(name).ok_or_else(|| Unavailable::no_account(name))
+    fn vault(&self, name: &str) -> Result<VaultFile, Unavailable> {
+        let found = self.0.vault(name).map(VaultFile::from);
+        found.ok_or_else(|| Unavailable::no_account(name))
     }
 
     fn alive(&self) -> Result<(), String> {
@@ -113,8 +114,8 @@ impl Accounts for VaultAccounts {
         self.account(name).map(|account| self.read_status(account))
     }
 
-    fn vault(&self, name: &str) -> Result<PathBuf, Unavailable> {
-        self.account(name).map(|account| account.vault.clone())
+    fn vault(&self, name: &str) -> Result<VaultFile, Unavailable> {
+        self.account(name).map(|account| account.vault.clone().into())
     }
 
     fn alive(&self) -> Result<(), String> {

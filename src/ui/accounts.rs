@@ -15,20 +15,31 @@ pub trait Accounts: Send + Sync {
     /// # Errors
     /// If it does not exist, or cannot be read.
     fn account_status(&self, account: &str) -> Result<AccountStatus, Unavailable>;
-    /// Path of the vault of `account`.
+    /// The vault of `account`. A page asks once, because the vault may be fetched.
     ///
     /// # Errors
     /// If the account does not exist, or its vault cannot be fetched.
-    fn vault(&self, account: &str) -> Result<PathBuf, Unavailable>;
-    /// A remark for the pages of `account`, such as why they show an old vault, as sentences.
-    fn notice(&self, _account: &str) -> Option<String> {
-        None
-    }
+    fn vault(&self, account: &str) -> Result<VaultFile, Unavailable>;
     /// Checks that the program works as intended; `/healthz` shows the result.
     ///
     /// # Errors
     /// A sentence with the reason.
     fn alive(&self) -> Result<(), String>;
+}
+
+/// The vault of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VaultFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// A remark for the page that shows it, such as why it is an old one, as sentences.
+    pub notice: Option<String>,
+}
+
+impl From<PathBuf> for VaultFile {
+    fn from(path: PathBuf) -> Self {
+        Self { path, notice: None }
+    }
 }
 
 /// Why an account cannot be shown.

@@ -156,7 +156,7 @@ impl UiServer {
         let made = tokio::task::spawn_blocking(move || {
             let Inner { accounts, clock, series, .. } = &*self.inner;
             let now = clock.now();
-            let made = make(&pages::PageContext { accounts: &**accounts, now, series });
+            let made = make(&pages::PageContext::new(&**accounts, now, series));
             drop(permit);
             made
         });

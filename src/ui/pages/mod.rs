@@ -14,6 +14,7 @@ pub mod runs;
 pub mod snapshot;
 pub mod snapshots;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -24,7 +25,7 @@ use askama::Template;
 use crate::clock::Timestamp;
 use crate::format;
 use crate::model::{Resource, SnapshotId};
-use crate::ui::accounts::{Accounts, Unavailable};
+use crate::ui::accounts::{Accounts, Unavailable, VaultFile};
 use crate::ui::links;
 use crate::vault::browse::PageRange;
 use crate::vault::lock::{Lock, LockPurpose};
@@ -39,6 +40,8 @@ pub struct PageContext<'a> {
     pub now: Timestamp,
     /// The cache of chart data.
     pub series: &'a SeriesCache,
+    /// The vault of the page's account, once the page asked for it.
+    vault: OnceCell<Result<VaultFile, Unavailable>>,
 }
 
 /// Why a page cannot be shown.
@@ -115,17 +118,29 @@ impl PageError {
     }
 }
 
-impl PageContext<'_> {
+impl<'a> PageContext<'a> {
+    /// What a page at the time `now` is rendered with.
+    #[must_use]
+    pub fn new(accounts: &'a dyn Accounts, now: Timestamp, series: &'a SeriesCache) -> Self {
+        Self { accounts, now, series, vault: OnceCell::new() }
+    }
+
+    /// The vault of the page's account. It is fetched before it is opened and not again: a vault
+    /// that is open cannot be replaced.
+    fn vault_file(&self, account: &str) -> Result<&VaultFile, Unavailable> {
+        let vault = self.vault.get_or_init(|| self.accounts.vault(account));
+        vault.as_ref().map_err(Clone::clone)
+    }
+
     /// The frame of a page of `account`, as [`PageFrame::of`], with the notice about it.
     fn frame(&self, account: &str, title: &str, way: Vec<Link>) -> PageFrame {
-        let notice = self.accounts.notice(account);
+        let notice = self.vault_file(account).ok().and_then(|vault| vault.notice.clone());
         PageFrame { notice, ..PageFrame::of(account, title, way) }
     }
 
     /// Opens the vault of an account in a read transaction; `None` before its first backup.
     fn open(&self, name: &str) -> Result<Option<Vault>, PageError> {
-        let path = self.accounts.vault(name)?;
-        let vault = Vault::open_if_there(&path)?;
+        let vault = Vault::open_if_there(&self.vault_file(name)?.path)?;
         if let Some(vault) = &vault {
             vault.read_transaction()?;
         }
@@ -134,8 +149,8 @@ impl PageContext<'_> {
 
     /// Whether a process executes a run of the account `name`.
     fn is_executing(&self, name: &str) -> bool {
-        let vault = self.accounts.vault(name);
-        vault.is_ok_and(|vault| Lock::holder_for(&vault, LockPurpose::Run).is_some())
+        let vault = self.vault_file(name);
+        vault.is_ok_and(|vault| Lock::holder_for(&vault.path, LockPurpose::Run).is_some())
     }
 
     /// Opens the vault of an account; an error before its first backup.
@@ -377,7 +392,12 @@ pub fn sign_in(wrong: bool) -> Result<String, PageError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use crate::health::account_status::{AccountStatus, Health};
+    use crate::ui::accounts::AccountList;
     use crate::ui::pages::*;
+    use crate::ui::tests::account_status;
 
     fn pager(page: u64, total: u64) -> Pager {
         Pager::new(page, 50, total, |page| links::with("/x", &[("page", page)]))
@@ -402,6 +422,51 @@ mod tests {
         assert_eq!(beyond.before.as_deref(), Some("/x?page=3"));
         for text in ["", "0", "-1", "x", "99999999999999999999999"] {
             assert_eq!(at(text), 1);
+        }
+    }
+
+    /// Counts how often its vault is asked for.
+    struct CountingAccounts {
+        vault: PathBuf,
+        asked: AtomicUsize,
+    }
+
+    impl Accounts for CountingAccounts {
+        fn list(&self) -> AccountList {
+            AccountList::Vaults(Vec::new())
+        }
+
+        fn account_status(&self, account: &str) -> Result<AccountStatus, Unavailable> {
+            Ok(account_status(account, Health::Good))
+        }
+
+        fn vault(&self, _account: &str) -> Result<VaultFile, Unavailable> {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            let notice = Some("It is <old>.".to_owned());
+            Ok(VaultFile { path: self.vault.clone(), notice })
+        }
+
+        fn alive(&self) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    /// A fetch in between would wait for the page to close the vault.
+    #[test]
+    fn a_page_asks_for_its_vault_once_and_shows_the_notice() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = folder.path().join("main.db");
+        drop(Vault::open_or_create(&vault).unwrap());
+        let accounts = CountingAccounts { vault, asked: AtomicUsize::new(0) };
+        let series = SeriesCache::default();
+        for page in [
+            |context: &PageContext<'_>| account::page(context, "main"),
+            |context: &PageContext<'_>| runs::page(context, "main", &PagedRows::default()),
+        ] {
+            accounts.asked.store(0, Ordering::SeqCst);
+            let text = page(&PageContext::new(&accounts, Timestamp(0), &series)).unwrap();
+            assert!(text.contains("role=\"status\">It is &#60;old&#62;.</p>"), "{text}");
+            assert_eq!(accounts.asked.load(Ordering::SeqCst), 1);
         }
     }
 

@@ -2,14 +2,13 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::clock::{Interrupt, SystemClock};
 use crate::daemon::AccountStatus;
 use crate::server::Server;
 use crate::ui::routes::*;
-use crate::ui::{AccessToken, AccountList, Unavailable};
+use crate::ui::{AccessToken, AccountList, Unavailable, VaultFile};
 
 struct NoAccounts;
 
@@ -22,7 +21,7 @@ impl Accounts for NoAccounts {
         Err(Unavailable::no_account(account))
     }
 
-    fn vault(&self, account: &str) -> Result<PathBuf, Unavailable> {
+    fn vault(&self, account: &str) -> Result<VaultFile, Unavailable> {
         Err(Unavailable::no_account(account))
     }
 
@@ -125,7 +124,7 @@ impl Accounts for Slow {
         Err(Unavailable::no_account(account))
     }
 
-    fn vault(&self, account: &str) -> Result<PathBuf, Unavailable> {
+    fn vault(&self, account: &str) -> Result<VaultFile, Unavailable> {
         Err(Unavailable::no_account(account))
     }
 
