@@ -199,6 +199,7 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
             "if the store was restored from a backup, run `linkvault vault restore FILE --to \
              ACCOUNT` with the local copy to put it again"
         }
+        NextStep::SetClock => "set the clock of this machine",
         NextStep::FindNewestObject => {
             "restore the newest object (docs/fleet.md, section Recovery); to begin a new vault, \
              remove STATE from the store"

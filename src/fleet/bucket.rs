@@ -259,11 +259,20 @@ fn is_missing_bucket(text: &str) -> bool {
         .any(|name| text.contains(name))
 }
 
+/// Whether the time of the request is too far from that of the service: the errors of Amazon S3,
+/// Azure, and Google Cloud Storage.
+fn is_wrong_clock(text: &str) -> bool {
+    ["RequestTimeTooSkewed", "Request date header too old", "reasonable timeframe"]
+        .iter()
+        .any(|name| text.contains(name))
+}
+
 /// The error with its kind and its cause in one line.
 fn failed(name: &str, error: &Error) -> StoreError {
     let text = error.to_string();
     let kind = match error {
         _ if is_missing_bucket(&text) => StoreErrorKind::NoBucket,
+        _ if is_wrong_clock(&text) => StoreErrorKind::Clock,
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => StoreErrorKind::Refused,
         Error::NotImplemented { .. } | Error::NotSupported { .. } => StoreErrorKind::NoConditions,
         _ => StoreErrorKind::Unavailable,

@@ -11,6 +11,8 @@ pub enum StoreErrorKind {
     Unavailable,
     /// The store refuses the credentials, or these may not read or write.
     Refused,
+    /// The clock of this machine is wrong.
+    Clock,
     /// The bucket or folder does not exist.
     NoBucket,
     /// The store ignores the conditions of a put.

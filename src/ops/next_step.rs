@@ -83,6 +83,8 @@ pub enum NextStep {
     CheckStoreAddress,
     /// Find out why a store has an older state than before.
     CheckStoreState,
+    /// Set the clock of this machine.
+    SetClock,
     /// Restore the newest object of a vault whose `HEAD` is lost.
     FindNewestObject,
     /// Start Temporal, or correct its address.

@@ -343,6 +343,7 @@ mod with_stores {
             StoreErrorKind::Unavailable | StoreErrorKind::Refused | StoreErrorKind::NoBucket => {
                 (OpErrorKind::Failed, NextStep::CheckStore)
             }
+            StoreErrorKind::Clock => (OpErrorKind::Failed, NextStep::SetClock),
             StoreErrorKind::Local => (OpErrorKind::Vault, NextStep::CheckDisk),
             StoreErrorKind::LocalRecord => (OpErrorKind::Vault, NextStep::MoveCopyAway),
             StoreErrorKind::NoSpace => (OpErrorKind::Vault, NextStep::FreeSpace),

@@ -88,10 +88,13 @@ fn each_failure_of_a_store_is_one_error_without_its_secrets() {
         &format!("The signature is wrong {SECRET}"),
     );
     let wrong = answering(move |_| wrong.clone());
+    let skewed = refusal("403 Forbidden", "RequestTimeTooSkewed", "The times differ by too much");
+    let skewed = answering(move |_| skewed.clone());
     let gone = "http://127.0.0.1:1".to_owned();
     let plain = wrong.replace("http://", "https://");
     let cases = [
         (wrong, "The signature is wrong [redacted] (SignatureDoesNotMatch)"),
+        (skewed, "(RequestTimeTooSkewed)\nhint: set the clock of this machine"),
         (gone, "Connection refused"),
         (plain, "HEAD: "),
     ];
