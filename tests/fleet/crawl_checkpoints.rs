@@ -1,10 +1,12 @@
 //! Crawls whose vault is put into a store while they run: another machine continues them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
+use linkvault::clock::{SimulatedClock, Timestamp};
 use linkvault::crawl::CrawlError;
 use linkvault::fleet::error::StoreErrorKind;
 use linkvault::fleet::vault_store::{FetchReport, PutOver, PutReport};
@@ -63,6 +65,43 @@ fn another_machine_continues_a_crawl_at_its_last_checkpoint() {
         continued += usize::from(kept > 0);
     }
     assert!(continued > 10, "{continued}");
+}
+
+/// The clock of each machine is wrong by hours, ahead or behind.
+#[test]
+fn machines_whose_clocks_differ_extend_the_same_vault() {
+    const HOUR: i64 = 3_600_000;
+    for hours in [-30, -3, 3, 30] {
+        let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let every = Duration::from_millis(300);
+        let mut lost = StoredMachine::new(world(11), &objects, every);
+        (lost.world.in_flight, lost.world.dies_after) = (1, Some(60));
+        lost.fetch().unwrap();
+        lost.world.start().unwrap_err();
+        assert!(!lost.log.lock().unwrap().made.is_empty());
+        for hours in [hours, 0, hours] {
+            let mut world = lost.world.another_machine();
+            world.clock =
+                Arc::new(SimulatedClock::new(Timestamp(lost.world.now().0 + hours * HOUR)));
+            let mut machine = StoredMachine::new(world, &objects, every);
+            machine.fetch().unwrap();
+            let report = machine.world.backup();
+            assert_eq!(report.snapshot.status, SnapshotStatus::Complete, "{hours}");
+            let number = report.snapshot.number;
+            let (shown, has) = (machine.world.shown(number), machine.world.content());
+            let ids = |records: BTreeMap<_, _>| records.into_keys().collect::<Vec<_>>();
+            for (resource, records) in has {
+                assert_eq!(ids(shown[&resource].clone()), ids(records), "{hours} {resource:?}");
+            }
+            invariants::is_sound(&mut machine.world.open());
+            machine.world.close();
+            machine.store.put(PutOver::Fetched).unwrap();
+            machine.world.change(|store| {
+                let first = store.campaigns.iter().next().map(|(id, _)| id);
+                store.campaigns.remove(first.unwrap());
+            });
+        }
+    }
 }
 
 #[test]
