@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
-use linkvault::clock::{Clock as _, Interrupt, SystemClock};
+use linkvault::clock::{Clock as _, Interrupt, SystemClock, Timestamp};
+use linkvault::fleet::head::Head;
 
 use super::s3_servers::refusal;
 
@@ -26,6 +27,27 @@ pub enum StoreFault {
     Stale,
 }
 
+/// The faults of requests in a round. Each round has them in an order of its own. Reads of `HEAD` are
+/// stale independently of them.
+const ROUND: [StoreFault; 8] = [
+    StoreFault::Refused,
+    StoreFault::Refused,
+    StoreFault::Refused,
+    StoreFault::Refused,
+    StoreFault::TimedOut,
+    StoreFault::Late,
+    StoreFault::AnswerLost,
+    StoreFault::AnswerLost,
+];
+
+/// A `HEAD` that the store has.
+#[derive(Debug, Clone)]
+pub struct StoredHead {
+    pub head: Head,
+    /// When the store said so first.
+    pub at: Timestamp,
+}
+
 /// The proxy. Its threads end with the process.
 pub struct FaultProxy {
     pub url: String,
@@ -38,8 +60,12 @@ struct State {
     faults: u32,
     /// How long an answer that is late or timed out takes.
     delay: Duration,
+    /// The faults of the next requests that have one.
+    next: Vec<StoreFault>,
     counts: HashMap<StoreFault, u32>,
     heads: HashMap<String, ReadHead>,
+    /// By path; each content once.
+    stored: HashMap<String, Vec<StoredHead>>,
 }
 
 /// The reads of a `HEAD`.
@@ -54,8 +80,15 @@ impl FaultProxy {
     pub fn start(url: &str, seed: u64, delay: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = format!("http://{}", listener.local_addr().unwrap());
-        let (rng, counts, heads) = (Rng::with_seed(seed), HashMap::new(), HashMap::new());
-        let state = Arc::new(Mutex::new(State { rng, faults: 6, delay, counts, heads }));
+        let state = Arc::new(Mutex::new(State {
+            rng: Rng::with_seed(seed),
+            faults: 6,
+            delay,
+            next: Vec::new(),
+            counts: HashMap::new(),
+            heads: HashMap::new(),
+            stored: HashMap::new(),
+        }));
         let server = url.trim_start_matches("http://").to_owned();
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
@@ -86,6 +119,17 @@ impl FaultProxy {
         counts.sort();
         counts
     }
+
+    /// Whether each of these faults has happened.
+    pub fn had(&self, faults: &[StoreFault]) -> bool {
+        let state = self.state.lock().unwrap();
+        faults.iter().all(|it| state.counts.contains_key(it))
+    }
+
+    /// The `HEAD`s that the store had at `path`, in the order in which they became known.
+    pub fn stored(&self, path: &str) -> Vec<StoredHead> {
+        self.state.lock().unwrap().stored.get(path).cloned().unwrap_or_default()
+    }
 }
 
 impl State {
@@ -93,24 +137,28 @@ impl State {
         if self.faults == 0 || self.rng.u32(..self.faults) > 0 {
             return None;
         }
-        let fault = match self.rng.u8(..8) {
-            0..4 => StoreFault::Refused,
-            4 => StoreFault::TimedOut,
-            5 => StoreFault::Late,
-            _ if method == "GET" => StoreFault::Refused,
-            _ => StoreFault::AnswerLost,
-        };
+        let fits = |fault: &StoreFault| method != "GET" || *fault != StoreFault::AnswerLost;
+        if !self.next.iter().any(fits) {
+            let mut round = ROUND;
+            self.rng.shuffle(&mut round);
+            self.next.extend(round);
+        }
+        let fault = self.next.remove(self.next.iter().position(fits)?);
         *self.counts.entry(fault).or_default() += 1;
         Some(fault)
     }
 
     /// The answer to an earlier read of the `HEAD` at `path`, which is now `answer`.
     fn stale(&mut self, path: &str, answer: &[u8]) -> Option<Vec<u8>> {
+        if !is_ok(answer) && !answer.starts_with(b"HTTP/1.1 404") {
+            return None;
+        }
         let head = self.heads.entry(path.to_owned()).or_default();
         let before = std::mem::replace(&mut head.answer, answer.to_vec());
         let changed = is_ok(answer) && !before.is_empty() && body(&before) != body(answer);
         // Not only those from before the first put.
-        let drawn = is_ok(&before) || self.rng.bool();
+        let is_first = !self.counts.contains_key(&StoreFault::Stale);
+        let drawn = is_first || is_ok(&before) || self.rng.bool();
         if self.faults == 0 || head.was_stale || !changed || !drawn {
             return None;
         }
@@ -118,15 +166,24 @@ impl State {
         *self.counts.entry(StoreFault::Stale).or_default() += 1;
         Some(before)
     }
+
+    /// Notes that the store has the `HEAD` of this message at `path`. One that was cut is none.
+    fn has(&mut self, path: &str, message: &[u8]) {
+        let Ok(head) = Head::read(body(message).unwrap_or_default()) else { return };
+        let stored = self.stored.entry(path.to_owned()).or_default();
+        if !stored.iter().any(|it| it.head == head) {
+            stored.push(StoredHead { head, at: SystemClock::new(Interrupt::default()).now() });
+        }
+    }
 }
 
 fn is_ok(answer: &[u8]) -> bool {
     answer.starts_with(b"HTTP/1.1 200")
 }
 
-fn body(answer: &[u8]) -> Option<&[u8]> {
-    let end = answer.windows(4).position(|it| it == b"\r\n\r\n")?;
-    Some(&answer[end..])
+fn body(message: &[u8]) -> Option<&[u8]> {
+    let end = message.windows(4).position(|it| it == b"\r\n\r\n")?;
+    Some(&message[end + 4..])
 }
 
 /// Answers the one request of a connection.
@@ -156,6 +213,10 @@ fn serve(mut client: TcpStream, server: &str, state: &Mutex<State>) -> std::io::
     upstream.write_all(&request)?;
     let mut answer = Vec::new();
     upstream.read_to_end(&mut answer)?;
+    if path.ends_with("/HEAD") && is_ok(&answer) {
+        let message = if method == "PUT" { &request } else { &answer };
+        state.lock().unwrap().has(&path, message);
+    }
     if method == "GET" && path.ends_with("/HEAD") {
         let stale = state.lock().unwrap().stale(&path, &answer);
         answer = stale.unwrap_or(answer);

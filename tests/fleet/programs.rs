@@ -21,5 +21,12 @@ pub fn find(name: &str) -> Option<PathBuf> {
 
 /// A port on which nothing listens.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let [port] = free_ports();
+    port
+}
+
+/// Different ports on which nothing listens.
+pub fn free_ports<const NUMBER: usize>() -> [u16; NUMBER] {
+    let listeners = [(); NUMBER].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|it| it.local_addr().unwrap().port())
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::programs::{find, free_port};
+use super::programs::{find, free_port, free_ports};
 use crate::support::until;
 
 /// A server that stops when it is dropped.
@@ -38,11 +38,6 @@ impl S3Server {
         })
     }
 
-    pub fn signal(&self, signal: &str) {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
-    }
-
     fn start(name: &str, arguments: impl Fn(&str, &Path) -> Vec<OsString>) -> Option<Self> {
         let program = find(name)?;
         let files = tempfile::tempdir().unwrap();
@@ -56,6 +51,78 @@ impl S3Server {
             .unwrap();
         until("the server listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
         Some(Self { process, url: format!("http://127.0.0.1:{port}"), files })
+    }
+}
+
+/// SeaweedFS, an S3 server that keeps its objects in a folder and checks the conditions of puts. It
+/// stops when it is dropped.
+pub struct DurableS3Server {
+    command: Command,
+    process: Child,
+    pub url: String,
+    /// Has the objects.
+    _files: TempDir,
+}
+
+impl DurableS3Server {
+    /// `None` where it is not installed.
+    pub fn start() -> Option<Self> {
+        let program = find("weed")?;
+        let files = tempfile::tempdir().unwrap();
+        let path = |name: &str| files.path().join(name).display().to_string();
+        let names = ["master", "volume", "filer", "s3"].map(|it| [it.into(), format!("{it}.grpc")]);
+        let ports: [u16; 8] = free_ports();
+        let ports = names.iter().flatten().zip(&ports);
+        let mut command = Command::new(program);
+        command
+            .args(["server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3"])
+            .args(ports.clone().map(|(name, port)| match name.split_once('.') {
+                None => format!("-{name}.port={port}"),
+                Some((name, kind)) => format!("-{name}.port.{kind}={port}"),
+            }))
+            // Without these it would listen on further fixed ports, and send figures to its makers.
+            .args(["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"])
+            .args(["-master.electionTimeout=1s", "-master.volumeSizeLimitMB=64", "-volume.max=64"])
+            .arg(format!("-filer.localSocket={}", path("filer.sock")))
+            .arg(format!("-s3.localSocket={}", path("s3.sock")))
+            .arg(format!("-dir={}", path("")))
+            .current_dir(files.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let port = ports.clone().find(|(name, _)| *name == "s3").unwrap().1;
+        let url = format!("http://127.0.0.1:{port}");
+        let process = command.spawn().unwrap();
+        Some(Self { command, process, url, _files: files })
+    }
+
+    /// Waits until objects can be put into the bucket `vaults`. It accepts connections some seconds before that.
+    pub fn wait(&self) {
+        until("SeaweedFS is ready", || self.is_ready());
+    }
+
+    /// Whether objects can be put into the bucket, which is created if it is missing.
+    pub fn is_ready(&self) -> bool {
+        let put = |path, body| try_http("PUT", &format!("{}/{path}", self.url), body);
+        put("vaults", "").is_ok() && put("vaults/ready", "1").is_ok_and(|it| it.0 == 200)
+    }
+
+    /// Kills it, and starts it with the same ports and objects.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.process = self.command.spawn().unwrap();
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for DurableS3Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -76,8 +143,13 @@ pub fn answering(answer: impl Fn(&str) -> String + Send + 'static) -> String {
     url
 }
 
-/// Sends a request with a signature that moto does not check.
+/// Sends a request with a signature that moto and SeaweedFS do not check.
 pub fn http(method: &str, url: &str) -> (u16, String) {
+    try_http(method, url, "").unwrap()
+}
+
+/// As [`http`]; an error if there is no answer.
+fn try_http(method: &str, url: &str, body: &str) -> Result<(u16, String), ureq::Error> {
     let agent = ureq::Agent::new_with_config(
         ureq::Agent::config_builder().http_status_as_error(false).build(),
     );
@@ -86,11 +158,11 @@ pub fn http(method: &str, url: &str) -> (u16, String) {
         "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0",
     );
     let answer = match method {
-        "PUT" => agent.put(url).header(auth.0, auth.1).send_empty(),
+        "PUT" => agent.put(url).header(auth.0, auth.1).send(body),
         _ => agent.get(url).header(auth.0, auth.1).call(),
     };
-    let mut answer = answer.unwrap();
-    (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap())
+    let mut answer = answer?;
+    Ok((answer.status().as_u16(), answer.body_mut().read_to_string()?))
 }
 
 /// Creates a bucket on a server.
