@@ -235,7 +235,7 @@ impl Accounts for FleetAccounts {
 
     fn vault(&self, name: &str) -> Result<VaultFile, Unavailable> {
         let OpenAccount { account, notice, .. } = self.open(name)?;
-        Ok(VaultFile { path: account.vault, notice })
+        Ok(VaultFile { path: account.vault, notice, is_shared: true })
     }
 
     fn alive(&self) -> Result<(), String> {

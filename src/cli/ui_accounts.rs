@@ -30,8 +30,8 @@ impl Accounts for DaemonAccounts {
     }
 
     fn vault(&self, name: &str) -> Result<VaultFile, Unavailable> {
-        let found = self.0.vault(name).map(VaultFile::from);
-        found.ok_or_else(|| Unavailable::no_account(name))
+        let path = self.0.vault(name).ok_or_else(|| Unavailable::no_account(name))?;
+        Ok(VaultFile { path, notice: None, is_shared: false })
     }
 
     fn alive(&self) -> Result<(), String> {
@@ -115,7 +115,8 @@ impl Accounts for VaultAccounts {
     }
 
     fn vault(&self, name: &str) -> Result<VaultFile, Unavailable> {
-        self.account(name).map(|account| account.vault.clone().into())
+        let AccountConfig { vault, store, .. } = self.account(name)?;
+        Ok(VaultFile { path: vault.clone(), notice: None, is_shared: store.is_some() })
     }
 
     fn alive(&self) -> Result<(), String> {

@@ -34,12 +34,8 @@ pub struct VaultFile {
     pub path: PathBuf,
     /// A remark for the page that shows it, such as why it is an old one, as sentences.
     pub notice: Option<String>,
-}
-
-impl From<PathBuf> for VaultFile {
-    fn from(path: PathBuf) -> Self {
-        Self { path, notice: None }
-    }
+    /// Whether other machines work on the account, too.
+    pub is_shared: bool,
 }
 
 /// Why an account cannot be shown.

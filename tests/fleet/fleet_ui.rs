@@ -186,6 +186,32 @@ fn a_damaged_store_is_explained_and_stays_as_it_is() {
 }
 
 #[test]
+fn a_run_of_another_machine_is_unfinished_and_not_stopped() {
+    let Some(operator) = Operator::start(&["main"]) else { return };
+    let machine = &operator.machine;
+    machine.run(&["backup", "main", "-q"]).succeeds();
+    let rows: String = (0..20).map(|nth| format!("Campaign {nth}\n")).collect();
+    machine.write("campaigns.csv", &format!("name\n{rows}"));
+    operator.service.faults("latency=100ms");
+    let import = machine.start(&["import", "campaigns.csv", "--to", "main", "--yes", "-q"]);
+    until("some were created", || operator.service.writes().len() > 2);
+    machine.signal("-STOP", &import);
+    operator.service.faults("latency=0ms");
+    operator.until_status(|shown| shown["accounts"][0]["paused"] == true);
+    let viewer = operator.other_machine(&operator.config(&["main"]));
+    let page = Page::start(&viewer, &["--fleet"]);
+    answers(&page, "/", 200, &["badge warning\">Paused", "linkvault writes to the account"]);
+    for path in ["/accounts/main", "/accounts/main/runs"] {
+        answers(&page, path, 200, &[">unfinished<"]);
+    }
+    let words = ["Another machine may be executing it", "linkvault resume main 1"];
+    answers(&page, "/accounts/main/runs/1", 200, &words);
+    machine.signal("-CONT", &import);
+    machine.wait(import).succeeds();
+    until_shown(&page, "/accounts/main/runs/1", ">complete<");
+}
+
+#[test]
 fn a_wrong_address_is_one_clear_error() {
     let machine = TestEnvironment::new().config("[fleet]\ntemporal = \"http://127.0.0.1:1\"\n");
     let output = machine.run(&["ui", "--fleet"]).exits_with(1);

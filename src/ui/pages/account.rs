@@ -13,7 +13,7 @@ use crate::ui::links;
 use crate::ui::pages::changes::{self, ChangeRow};
 use crate::ui::pages::overview::limit_usage;
 use crate::ui::pages::rows::{RunRow, SnapshotRow};
-use crate::ui::pages::{ChartSeries, Link, PageContext, PageError, PageFrame};
+use crate::ui::pages::{ChartSeries, Link, PageContext, PageError, PageFrame, RunExecutor};
 use crate::ui::time_text::{self, TimeText};
 use crate::vault::browse::PageRange;
 use crate::vault::journal::Run;
@@ -36,8 +36,7 @@ struct Facts {
     /// The newest snapshot with changes, the first of them, and their number.
     changes: Option<(SnapshotId, Vec<ChangeRow>, u64)>,
     runs: Vec<Run>,
-    /// Whether a process executes the unfinished run.
-    is_executing: bool,
+    executor: RunExecutor,
     all_runs: u64,
     size: u64,
 }
@@ -111,7 +110,7 @@ pub fn page(context: &PageContext<'_>, name: &str) -> Result<String, PageError> 
             lines: Arc::default(),
             changes: None,
             runs: Vec::new(),
-            is_executing: false,
+            executor: RunExecutor::None,
             all_runs: 0,
             size: 0,
         },
@@ -133,7 +132,7 @@ fn read(
         lines: context.series.of(vault)?,
         changes,
         runs: vault.newest_runs(PageRange { skip: 0, take: RUNS })?,
-        is_executing: context.is_executing(&account_status.account),
+        executor: context.run_executor(&account_status.account),
         all_runs: vault.count_runs()?,
         size: vault.size(),
         account_status,
@@ -216,7 +215,7 @@ fn build(facts: Facts, now: Timestamp) -> AccountPage {
         all_snapshots: format::count(facts.all_snapshots),
         snapshots_href: links::snapshots(&name),
         compare_href: (facts.all_snapshots > 1).then(|| links::compare(&name)),
-        runs: facts.runs.iter().map(|it| RunRow::new(&name, it, facts.is_executing, now)).collect(),
+        runs: facts.runs.iter().map(|it| RunRow::new(&name, it, facts.executor, now)).collect(),
         all_runs: format::count(facts.all_runs),
         runs_href: links::runs(&name),
         name,

@@ -147,10 +147,14 @@ impl<'a> PageContext<'a> {
         Ok(vault)
     }
 
-    /// Whether a process executes a run of the account `name`.
-    fn is_executing(&self, name: &str) -> bool {
-        let vault = self.vault_file(name);
-        vault.is_ok_and(|vault| Lock::holder_for(&vault.path, LockPurpose::Run).is_some())
+    /// Which process may execute the unfinished run of the account `name`.
+    fn run_executor(&self, name: &str) -> RunExecutor {
+        let Ok(vault) = self.vault_file(name) else { return RunExecutor::None };
+        match Lock::holder_for(&vault.path, LockPurpose::Run) {
+            Some(_) => RunExecutor::ThisMachine,
+            None if vault.is_shared => RunExecutor::MaybeOther,
+            None => RunExecutor::None,
+        }
     }
 
     /// Opens the vault of an account; an error before its first backup.
@@ -160,6 +164,17 @@ impl<'a> PageContext<'a> {
             PageError::not_found(format!("{name} has no backup yet"), hint)
         })
     }
+}
+
+/// Which process executes an unfinished run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunExecutor {
+    /// One of this machine.
+    ThisMachine,
+    /// None of this machine, but other machines work on the account, too.
+    MaybeOther,
+    /// None.
+    None,
 }
 
 /// Parses a number in a path.
@@ -443,7 +458,7 @@ mod tests {
         fn vault(&self, _account: &str) -> Result<VaultFile, Unavailable> {
             self.asked.fetch_add(1, Ordering::SeqCst);
             let notice = Some("It is <old>.".to_owned());
-            Ok(VaultFile { path: self.vault.clone(), notice })
+            Ok(VaultFile { path: self.vault.clone(), notice, is_shared: true })
         }
 
         fn alive(&self) -> Result<(), String> {

@@ -4,6 +4,7 @@ use crate::clock::Timestamp;
 use crate::format;
 use crate::model::{RunId, SnapshotId};
 use crate::ui::links;
+use crate::ui::pages::RunExecutor;
 use crate::ui::time_text::TimeText;
 use crate::vault::journal::{Run, RunStatus, StepState};
 use crate::vault::snapshot::{Snapshot, SnapshotStatus};
@@ -69,7 +70,7 @@ pub struct RunRow {
 }
 
 impl RunRow {
-    pub fn new(account: &str, run: &Run, is_executing: bool, now: Timestamp) -> Self {
+    pub fn new(account: &str, run: &Run, executor: RunExecutor, now: Timestamp) -> Self {
         let mut counts: Vec<_> = run.steps.iter().filter(|(_, count)| **count > 0).collect();
         counts.sort_by_key(|(state, _)| **state != StepState::Done);
         let counts = counts.into_iter();
@@ -82,7 +83,10 @@ impl RunRow {
             begun: TimeText::new(run.started, now),
             command: run.command.name(),
             input: run.input.clone(),
-            status: run.status.label(is_executing),
+            status: match (run.status, executor) {
+                (RunStatus::Running, RunExecutor::MaybeOther) => "unfinished",
+                (status, executor) => status.label(executor == RunExecutor::ThisMachine),
+            },
             tone: match run.status {
                 RunStatus::Complete => "good",
                 RunStatus::Partial => "warning",

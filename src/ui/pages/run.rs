@@ -11,7 +11,9 @@ use crate::model::{RecordKey, Resource, SnapshotId};
 use crate::ui::links;
 use crate::ui::pages::changes;
 use crate::ui::pages::rows::RunRow;
-use crate::ui::pages::{Link, PageContext, PageError, PageFrame, PagedRows, Pager, number};
+use crate::ui::pages::{
+    Link, PageContext, PageError, PageFrame, PagedRows, Pager, RunExecutor, number,
+};
 use crate::ui::time_text::{self, TimeText};
 use crate::vault::Vault;
 use crate::vault::journal::{JournalStep, RunStatus, StepState, VerifiedState};
@@ -59,7 +61,7 @@ pub fn page(
     run: &str,
     query: &PagedRows,
 ) -> Result<String, PageError> {
-    let is_executing = context.is_executing(name);
+    let executor = context.run_executor(name);
     let vault = context.vault(name)?;
     let run = vault.run(number(run)?)?;
     let steps = vault.steps_of(run.number, Pager::slice(query.at(), SIZE))?;
@@ -67,10 +69,17 @@ pub fn page(
         it.map(|it| Link::new(links::snapshot(name, it), format!("#{it}")))
     };
     let next = match run.status {
-        RunStatus::Running if is_executing => None,
-        RunStatus::Running => {
-            Some(format!("Run `linkvault resume {name} {}` to continue", run.number))
-        }
+        RunStatus::Running => match executor {
+            RunExecutor::ThisMachine => None,
+            RunExecutor::MaybeOther => Some(format!(
+                "Another machine may be executing it. If that machine is lost, run `linkvault \
+                 resume {name} {}` to continue",
+                run.number
+            )),
+            RunExecutor::None => {
+                Some(format!("Run `linkvault resume {name} {}` to continue", run.number))
+            }
+        },
         RunStatus::Unknown => {
             Some(format!("Run `linkvault resolve {name} {}` to see the open decisions", run.number))
         }
@@ -88,7 +97,7 @@ pub fn page(
         next,
         steps: rows(name, &steps, &contents(&vault, &steps)?),
         pager: Pager::new(query.at(), SIZE, run.steps.values().sum(), link),
-        run: RunRow::new(name, &run, is_executing, context.now),
+        run: RunRow::new(name, &run, executor, context.now),
     };
     Ok(page.render()?)
 }

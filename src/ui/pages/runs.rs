@@ -23,12 +23,12 @@ struct RunsPage {
 /// [`PageError::NotFound`] when the account does not exist or has no vault yet.
 pub fn page(context: &PageContext<'_>, name: &str, query: &PagedRows) -> Result<String, PageError> {
     let vault = context.vault(name)?;
-    let is_executing = context.is_executing(name);
+    let executor = context.run_executor(name);
     let found = vault.newest_runs(Pager::slice(query.at(), SIZE))?;
     let link = |page: &str| links::with(&links::runs(name), &[("page", page)]);
     let page = RunsPage {
         frame: context.frame(name, "Runs", Vec::new()),
-        runs: found.iter().map(|it| RunRow::new(name, it, is_executing, context.now)).collect(),
+        runs: found.iter().map(|it| RunRow::new(name, it, executor, context.now)).collect(),
         pager: Pager::new(query.at(), SIZE, vault.count_runs()?, link),
     };
     Ok(page.render()?)
