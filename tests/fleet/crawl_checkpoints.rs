@@ -227,21 +227,65 @@ fn a_put_after_one_of_unknown_outcome_continues_with_what_the_store_has() {
     }
 }
 
-/// Machines that are lost at random, and a store with faults.
+/// The backups that were put, and of which a machine was told so.
+type Acknowledged = Arc<Mutex<Vec<Snapshot>>>;
+
+/// A backup by a machine that works while another one is suspended.
+fn take_over(mut machine: StoredMachine, acknowledged: &Acknowledged) {
+    if machine.fetch().is_err() {
+        return;
+    }
+    let Ok(report) = machine.world.start() else { return };
+    machine.world.close();
+    if machine.store.put(PutOver::Fetched).is_ok() {
+        acknowledged.lock().unwrap().push(report.snapshot);
+    }
+}
+
+/// A machine that is suspended before its checkpoint number `at`. `other` makes a backup meanwhile.
+fn suspended(
+    world: World,
+    objects: &Arc<dyn ObjectStore>,
+    (every, at): (Duration, usize),
+    other: StoredMachine,
+    acknowledged: &Acknowledged,
+) -> StoredMachine {
+    let (count, other) = (AtomicUsize::new(0), Mutex::new(Some(other)));
+    let acknowledged = Arc::clone(acknowledged);
+    let before = move || {
+        if count.fetch_add(1, Ordering::Relaxed) == at
+            && let Some(other) = other.lock().unwrap().take()
+        {
+            take_over(other, &acknowledged);
+        }
+    };
+    StoredMachine::acting(world, objects, every, Arc::new(before), Arc::new(|| {}))
+}
+
+/// Machines that are lost or suspended at random, and a store with faults.
 fn simulate(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let faulty = Arc::new(FaultyStore::new(seed));
     let objects: Arc<dyn ObjectStore> = Arc::clone(&faulty) as _;
-    let every = Duration::from_millis(rng.u64(100..4000));
+    let every = Duration::from_millis(rng.u64(100..1500));
     let base = world(seed).seeded(seed);
     let mut machines = vec![StoredMachine::new(base, &objects, every)];
     let mut known: Vec<Snapshot> = Vec::new();
+    let acknowledged = Acknowledged::default();
     for _ in 0..rng.usize(2..6) {
         faulty.reconnect();
         let at = rng.usize(..=machines.len());
         if at == machines.len() {
             let another = machines[0].world.another_machine();
-            machines.push(StoredMachine::new(another, &objects, every));
+            machines.push(match rng.u8(..4) {
+                0 => StoredMachine::new(another, &objects, every),
+                _ => {
+                    let other = machines[0].world.another_machine();
+                    let other = StoredMachine::new(other, &objects, every);
+                    let when = (every, rng.usize(..2));
+                    suspended(another, &objects, when, other, &acknowledged)
+                }
+            });
         }
         let StoredMachine { world, store, .. } = &mut machines[at];
         world.pass(Duration::from_secs(rng.u64(1..120)));
@@ -250,18 +294,19 @@ fn simulate(seed: u64) {
             continue;
         }
         world.dies_after = (rng.u8(..4) > 0).then(|| rng.u64(1..120));
-        let is_killed = match world.start() {
-            Err(CrawlError::Vault(VaultError::Stopped)) => true,
-            // A put of a machine that is lost arrived late.
-            Err(CrawlError::Vault(VaultError::Checkpoint(error))) if error.is_lost => false,
+        let (is_killed, made) = match world.start() {
+            Err(CrawlError::Vault(VaultError::Stopped)) => (true, None),
+            // Another machine put a newer vault, or a late put of a lost one arrived.
+            Err(CrawlError::Vault(VaultError::Checkpoint(error))) if error.is_lost => (false, None),
             Err(other) => panic!("{other}"),
-            Ok(_) => false,
+            Ok(report) => (false, Some(report.snapshot)),
         };
         world.close();
         if !is_killed {
-            let _ = store.put(PutOver::Fetched);
+            let put = store.put(PutOver::Fetched);
+            acknowledged.lock().unwrap().extend(made.filter(|_| put.is_ok()));
         }
-        extends(&mut known, faulty.inner());
+        extends(&mut known, faulty.inner(), &acknowledged);
     }
     faulty.heal();
     let another = machines[0].world.another_machine();
@@ -283,19 +328,25 @@ fn simulate(seed: u64) {
     whole.backup();
     let expected = whole.shown(SnapshotId(1));
     assert!(last.world.shown(report.snapshot.number) == expected, "another content");
-    extends(&mut known, faulty.inner());
+    extends(&mut known, faulty.inner(), &acknowledged);
     assert_eq!(known.last().unwrap().number, report.snapshot.number);
 }
 
-/// `HEAD` names a sound vault with all finished snapshots `known` from before.
-fn extends(known: &mut Vec<Snapshot>, inner: InMemory) {
+/// `HEAD` names a sound vault with all finished snapshots `known` from before, and with all that were
+/// acknowledged.
+fn extends(known: &mut Vec<Snapshot>, inner: InMemory, acknowledged: &Acknowledged) {
+    let acknowledged = acknowledged.lock().unwrap();
     let Some((_folder, vault)) = stored(inner) else {
-        assert_eq!(*known, []);
+        assert_eq!((&*known, &*acknowledged), (&vec![], &vec![]));
         return;
     };
     let all = vault.snapshots().unwrap();
     let finished: Vec<_> = all.into_iter().filter(|it| it.finished.is_some()).collect();
     assert!(finished.starts_with(known), "{known:#?} in {finished:#?}");
+    for snapshot in acknowledged.iter() {
+        let found = finished.iter().find(|it| it.number == snapshot.number);
+        assert_eq!(found.map(|it| &it.digest), Some(&snapshot.digest), "{snapshot:#?}");
+    }
     *known = finished;
 }
 
