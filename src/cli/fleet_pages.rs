@@ -107,7 +107,7 @@ pub fn too_many_fetches() -> StoreFailure {
     StoreFailure { text, is_other_vault: false }
 }
 
-/// How the newest fetch of a vault stands.
+/// The state of the newest fetch of a vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FetchState {
     /// The local copy is the vault of the store.

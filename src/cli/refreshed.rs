@@ -57,7 +57,7 @@ impl<T: Send + Sync + 'static> Refreshed<T> {
         value_of(&self.state())
     }
 
-    /// The value. If it is too old and nobody reads it, a thread calls `read` with the last one.
+    /// The value. If it is too old and no thread reads it, a new thread calls `read` with the last one.
     pub fn get(
         self: &Arc<Self>,
         rule: RefreshRule,
@@ -213,7 +213,7 @@ mod tests {
         let shown = value.get(NO_WAIT, move |_| wait.recv().unwrap());
         assert_eq!((shown.last.as_deref(), shown.under_way), (Some(&1), Some(Duration::ZERO)));
         clock.pass(3600);
-        // Nobody else reads it, and the time to wait counts from the beginning.
+        // No second thread reads it, and the time to wait counts from the beginning.
         let shown = value.get(RULE, |_| 99);
         assert_eq!((shown.last.as_deref(), shown.under_way), (Some(&1), Some(LONG)));
         go_on.send(2).unwrap();
