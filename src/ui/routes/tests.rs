@@ -148,6 +148,45 @@ fn a_page_that_is_being_rendered_keeps_its_slot() {
     page.stop();
 }
 
+/// Reports each vault that is asked for, and then waits.
+struct SlowVaults(Mutex<Sender<()>>, Mutex<Receiver<()>>);
+
+impl Accounts for SlowVaults {
+    fn list(&self) -> AccountList {
+        AccountList::Vaults(Vec::new())
+    }
+
+    fn account_status(&self, account: &str) -> Result<AccountStatus, Unavailable> {
+        Err(Unavailable::no_account(account))
+    }
+
+    fn vault(&self, account: &str) -> Result<VaultFile, Unavailable> {
+        self.0.lock().unwrap().send(()).unwrap();
+        let _ = self.1.lock().unwrap().recv();
+        Err(Unavailable::Failed(format!("{account} cannot be shown"), "No answer.".to_owned()))
+    }
+
+    fn alive(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[test]
+fn pages_that_wait_for_vaults_do_not_block_the_overview() {
+    let ((tell, asked), (go_on, wait)) = (channel(), channel());
+    let slow = Arc::new(SlowVaults(Mutex::new(tell), Mutex::new(wait)));
+    let page = serving(slow, None, LONG, Duration::ZERO, LONG);
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let waiting = [(); MAX_CONCURRENT].map(|()| send(&page, &get("/accounts/main/runs")));
+    waiting.iter().for_each(|_| asked.recv().unwrap());
+    for path in ["/", "/metrics", "/healthz"] {
+        answers(&send(&page, &get(path)), "200");
+    }
+    waiting.iter().for_each(|_| go_on.send(()).unwrap());
+    waiting.iter().for_each(|waiting| answers(waiting, "503"));
+    page.stop();
+}
+
 const TOKEN: &str = "a-token-of-sixteen";
 
 fn bearer(token: &str) -> String {
