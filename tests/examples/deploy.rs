@@ -15,7 +15,7 @@ use serde_json::Value;
 const RULES: &str = include_str!("../../examples/deploy/fleet/prometheus-rules.yaml");
 const DASHBOARD: &str = include_str!("../../examples/deploy/fleet/grafana.json");
 const ADAPTER: &str = include_str!("../../examples/deploy/fleet/prometheus-adapter.yaml");
-const DAEMON_METRICS: &str = include_str!("../../src/ui/metrics.rs");
+const UI_METRICS: &str = include_str!("../../src/ui/metrics.rs");
 const SOURCE_OF_WORKER_METRICS: &str = include_str!("../../src/worker/metrics.rs");
 
 /// The metrics of `linkvault worker`.
@@ -76,9 +76,11 @@ fn every_metric_in_a_rule_and_on_the_dashboard_exists() {
         used.extend(metrics(text));
     }
     for metric in &used {
-        let name = metric.trim_start_matches("linkvault_").trim_end_matches("_total");
-        let is_daemons = DAEMON_METRICS.contains(&format!("\"{name}\""));
-        assert!(is_daemons || WORKER_METRICS.contains(metric), "{metric}");
+        // Those of `ui --fleet` have a prefix of their own.
+        let name = metric.trim_start_matches("linkvault_").trim_start_matches("fleet_");
+        let name = name.trim_end_matches("_total");
+        let is_of_pages = UI_METRICS.contains(&format!("\"{name}\""));
+        assert!(is_of_pages || WORKER_METRICS.contains(metric), "{metric}");
     }
     for metric in WORKER_METRICS {
         let name = metric.trim_start_matches("linkvault_worker_").trim_end_matches("_total");
