@@ -199,6 +199,9 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
             "if the store was restored from a backup, run `linkvault vault restore FILE --to \
              ACCOUNT` with the local copy to put it again"
         }
+        NextStep::UseHomeOfFleet => {
+            "set LINKVAULT_HOME to the folder whose config.toml has this fleet, or correct [fleet]"
+        }
         NextStep::SetClock => "set the clock of this machine",
         NextStep::FindNewestObject => {
             "restore the newest object (docs/fleet.md, section Recovery); to begin a new vault, \

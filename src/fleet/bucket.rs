@@ -236,6 +236,19 @@ impl Bucket {
     }
 }
 
+impl Bucket {
+    /// As [`super::objects::Objects::names`].
+    ///
+    /// # Errors
+    /// If the store cannot be read, or refuses to list.
+    pub fn names(&self) -> Result<Vec<String>, StoreError> {
+        let listed = self.store.list_with_delimiter(Some(&self.prefix));
+        let listed = self.runtime.block_on(listed).map_err(|error| failed("the list", &error))?;
+        let names = listed.objects.iter().filter_map(|it| it.location.filename());
+        Ok(names.map(str::to_owned).collect())
+    }
+}
+
 /// The next part of a file; empty at its end.
 fn part(from: &mut File) -> Result<Vec<u8>, StoreError> {
     let mut part = Vec::new();

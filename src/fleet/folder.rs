@@ -110,6 +110,15 @@ impl Folder {
         }
     }
 
+    /// As [`super::objects::Objects::names`].
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn names(&self) -> Result<Vec<String>, StoreError> {
+        let found = fs::read_dir(&self.0).map_err(|error| failed("the folder", &error))?;
+        Ok(found.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    }
+
     fn open(&self, name: &str) -> Result<Option<File>, StoreError> {
         match open_private(&self.0.join(name)) {
             Ok(file) => Ok(Some(file)),

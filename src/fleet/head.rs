@@ -59,6 +59,14 @@ impl Head {
         format!("{:010}-{}.db.zst{suffix}", self.sequence, self.digest)
     }
 
+    /// The number in the name of an object; `None` if it is not such a name.
+    #[must_use]
+    pub fn sequence_in(name: &str) -> Option<u64> {
+        let (sequence, rest) = name.split_once('-')?;
+        let is_object = sequence.len() == 10 && rest.contains(".db.zst");
+        sequence.parse().ok().filter(|_| is_object)
+    }
+
     /// The format of a document about such an object.
     #[must_use]
     pub const fn format_of(encrypted: bool) -> u32 {
@@ -291,6 +299,20 @@ mod tests {
         let twice = format!("0000000001-{digest}.db.zst.age.age");
         for name in ["", "HEAD", "../main.db", "0000000001-.db.zst", &beside, &signed, &twice] {
             assert_eq!(read(name).unwrap_err().kind, StoreErrorKind::Damaged, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_an_object_is_in_its_name() {
+        for (name, sequence) in [
+            ("0000000012-ab.db.zst", Some(12)),
+            ("0000000012-ab.db.zst.age", Some(12)),
+            ("12-ab.db.zst", None),
+            ("99999999999999999999-ab.db.zst", None),
+            ("probe-0000000012", None),
+            ("HEAD", None),
+        ] {
+            assert_eq!(Head::sequence_in(name), sequence, "{name}");
         }
     }
 }

@@ -91,4 +91,15 @@ impl Objects {
             Self::Bucket(bucket) => bucket.remove(name),
         }
     }
+
+    /// The names of all objects.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or does not allow to list.
+    pub fn names(&self) -> Result<Vec<String>, StoreError> {
+        match self {
+            Self::Folder(folder) => folder.names(),
+            Self::Bucket(bucket) => bucket.names(),
+        }
+    }
 }

@@ -59,6 +59,10 @@ impl StoreCheckpoints {
 
 impl Checkpoints for StoreCheckpoints {
     fn is_due(&self) -> bool {
+        if self.clock.interrupted() {
+            // The work ends. The vault is put after it, if this process may still do so.
+            return false;
+        }
         let every = self.every.max(self.took.saturating_mul(PUT_SHARE));
         self.last.age(&*self.clock) >= every
     }

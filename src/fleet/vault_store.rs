@@ -142,8 +142,10 @@ impl VaultStore {
             }
             FetchDecision::RefuseOlder | FetchDecision::RefuseGone => {
                 let before = record.base.map_or(0, |base| base.head.sequence);
+                let other = if head.sequence == before { "another " } else { "" };
                 let what = format!(
-                    "{HEAD} names object {}, but this machine fetched or put object {before} before",
+                    "{HEAD} names object {}, but this machine fetched or put {other}object {before} \
+                     before",
                     head.sequence
                 );
                 refuse(StoreErrorKind::Older, what)
@@ -247,7 +249,7 @@ impl VaultStore {
         let local = self.local()?;
         // Other machines refuse a number that is not higher than those that they have seen.
         let objects = [&known.base, &known.pending, &known.arriving].into_iter().flatten();
-        let seen = objects.map(|it| it.head.sequence).max().unwrap_or(0);
+        let mut seen = objects.map(|it| it.head.sequence).max().unwrap_or(0);
         let mut damaged = None;
         if over == PutOver::Any {
             let base = match self.readable_head()? {
@@ -260,6 +262,12 @@ impl VaultStore {
                 }
                 None => None,
             };
+            if base.is_none() {
+                // Other machines may have seen more. A store that refuses to list has no answer.
+                let names = self.objects.names().unwrap_or_default();
+                let listed = names.iter().filter_map(|name| Head::sequence_in(name)).max();
+                seen = seen.max(listed.unwrap_or(0));
+            }
             known = FetchRecord { base, ..FetchRecord::default() };
         }
         if let Some(base) = &known.base

@@ -43,6 +43,8 @@ pub struct Env {
     fetched: Mutex<BTreeSet<String>>,
     /// The bound of local copies that applies if the configuration has none.
     cache: Option<u64>,
+    /// Whether this process may still put the vaults that it works on.
+    may_put: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
     identity: Arc<IdentityCache>,
     /// Sessions whose end is not recorded yet.
     pub(super) sessions: Arc<EndedSessions>,
@@ -64,6 +66,7 @@ impl Env {
             latest: Arc::default(),
             fetched: Mutex::default(),
             cache: None,
+            may_put: None,
             identity: Default::default(),
             sessions: Default::default(),
         }
@@ -79,6 +82,12 @@ impl Env {
     #[must_use]
     pub fn with_cache(self, bytes: u64) -> Self {
         Self { cache: Some(bytes), ..self }
+    }
+
+    /// Puts no vault after an operation once `may_put` returns false.
+    #[must_use]
+    pub fn with_permission(self, may_put: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
+        Self { may_put: Some(may_put), ..self }
     }
 
     /// Uses `connector` instead of the network and the built-in sandbox.
@@ -101,6 +110,7 @@ impl Env {
             latest: Arc::clone(&self.latest),
             fetched: Mutex::default(),
             cache: self.cache,
+            may_put: self.may_put.clone(),
             identity: Arc::clone(&self.identity),
             sessions: Arc::clone(&self.sessions),
         }
@@ -170,18 +180,40 @@ impl Env {
     /// read the same file before.
     ///
     /// # Errors
-    /// All mistakes in the file.
+    /// All mistakes in the file, if this process has read no configuration before.
     pub fn config(&self) -> Result<&Config, OpError> {
         if let Some(config) = self.config.get() {
             return Ok(config);
         }
         let mut latest = self.latest();
         let stamp = FileStamp::of(&self.home()?.config_file());
-        let config = match latest.as_ref().filter(|it| it.stamp == stamp) {
-            Some(read) => Arc::clone(&read.config),
+        let config = match &mut *latest {
+            Some(read) if read.stamp == stamp => Arc::clone(&read.config),
+            Some(read) => self.changed(read, stamp),
             None => self.read(&mut latest)?,
         };
         Ok(self.config.get_or_init(|| config))
+    }
+
+    /// The configuration after its file has changed since `last`. One with mistakes, or without the
+    /// accounts of before, is a warning, and the last one stays: a person may be writing the file.
+    fn changed(&self, last: &mut ReadConfig, stamp: Option<FileStamp>) -> Arc<Config> {
+        let (mut read, stays) = (None, "continuing with the configuration of before");
+        match self.read(&mut read) {
+            Ok(new) if new.accounts().is_empty() && !last.config.accounts().is_empty() => {
+                self.warn(format_args!("the configuration has no accounts any more; {stays}"));
+            }
+            Ok(new) => {
+                *last = ReadConfig { stamp, config: Arc::clone(&new) };
+                return new;
+            }
+            Err(failure) => {
+                self.warn(format_args!("{}; {stays}", failure.message));
+                failure.details.lines.iter().for_each(|line| self.warn(line));
+            }
+        }
+        last.stamp = stamp;
+        Arc::clone(&last.config)
     }
 
     /// Reads the configuration again and sends its warnings, for a process that reloads it.
@@ -274,10 +306,13 @@ impl Env {
     /// Like [`Self::fetch`], and reads the recorded state of `account`.
     ///
     /// # Errors
-    /// If one of them cannot be read.
+    /// If one of them cannot be read. The state is read although the vault is damaged.
     pub fn fetch_with_state(&self, account: &AccountConfig) -> Result<(), OpError> {
-        self.fetch(account)?;
-        stored_state::refresh(self, account)
+        let fetched = self.fetch(account);
+        if fetched.as_ref().is_err_and(|failure| failure.kind != OpErrorKind::Vault) {
+            return fetched;
+        }
+        fetched.and(stored_state::refresh(self, account))
     }
 
     /// Fetches the vault of `account` from its store, if it lives in one and this process has not
@@ -387,6 +422,10 @@ impl Env {
     ) -> Result<T, OpError> {
         if done.as_ref().is_err_and(|failure| failure.kind == OpErrorKind::Locked) {
             // Nothing was changed, and another process works on the vault.
+            return done;
+        }
+        if self.may_put.as_ref().is_some_and(|may_put| !may_put()) {
+            // The next fetch sets the changes aside, if another machine has put a newer vault.
             return done;
         }
         let stored = self.stored_vault(account);

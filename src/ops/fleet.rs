@@ -8,7 +8,7 @@ use super::schedule_pause::is_paused_by_command;
 use super::status::scheduled_accounts;
 use super::temporal_error::explain;
 use super::{Details, Env, NextStep, OpError, OpErrorKind};
-use crate::config::{AccountConfig, Config};
+use crate::config::{AccountConfig, Config, FleetSettings};
 use crate::format;
 use crate::model::CountOrPercent;
 use crate::progress::Event;
@@ -129,6 +129,7 @@ fn declared_accounts(env: &Env, source: &DeclarationSource) -> Result<Vec<Accoun
             let what = format!("{} has mistakes", file.display());
             OpError::new(OpErrorKind::Config, what).details(Details::from(lines))
         })?;
+        require_same_fleet(&env.config()?.fleet, &config.fleet, &file)?;
         for account in config.accounts() {
             let (name, entry) = (account.name.clone(), (account.clone(), file.clone()));
             if let Some((_, other)) = accounts.insert(name.clone(), entry) {
@@ -139,6 +140,31 @@ fn declared_accounts(env: &Env, source: &DeclarationSource) -> Result<Vec<Accoun
         }
     }
     Ok(accounts.into_values().map(|(account, _)| account).collect())
+}
+
+/// Refuses the declaration of another fleet than that of this machine's configuration.
+fn require_same_fleet(
+    ours: &FleetSettings,
+    declared: &FleetSettings,
+    file: &Path,
+) -> Result<(), OpError> {
+    let is_declared = *declared != FleetSettings::default();
+    let pairs = [
+        ("temporal", &ours.temporal, &declared.temporal),
+        ("namespace", &ours.namespace, &declared.namespace),
+        ("task_queue", &ours.task_queue, &declared.task_queue),
+    ];
+    match pairs.into_iter().find(|(_, ours, declared)| is_declared && ours != declared) {
+        None => Ok(()),
+        Some((key, ours, declared)) => {
+            let file = file.display();
+            let what = format!(
+                "{file} declares another fleet: its `{key}` is {declared}, and that of the \
+                 configuration of this machine is {ours}"
+            );
+            Err(OpError::new(OpErrorKind::Config, what).next(NextStep::UseHomeOfFleet))
+        }
+    }
 }
 
 /// The files of a declaration with their texts.
@@ -258,6 +284,15 @@ pub fn status(env: &Env) -> Result<Vec<FleetAccount>, OpError> {
     Ok(accounts)
 }
 
+/// The result of a [`ScheduleAction`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionResult {
+    /// Temporal accepted it.
+    Done,
+    /// No backup was started, because one is under way or waits for its repetition.
+    UnderWay,
+}
+
 /// What `fleet pause`, `resume` and `run` do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScheduleAction {
@@ -273,11 +308,11 @@ pub enum ScheduleAction {
 ///
 /// # Errors
 /// If the account has no schedule, or Temporal cannot be reached.
-pub fn act(env: &Env, name: &str, action: &ScheduleAction) -> Result<(), OpError> {
+pub fn act(env: &Env, name: &str, action: &ScheduleAction) -> Result<ActionResult, OpError> {
     let schedules = connect(env)?;
     let done = match action {
-        ScheduleAction::Pause(why) => schedules.pause(name, why),
-        ScheduleAction::Resume => schedules.resume(name),
+        ScheduleAction::Pause(why) => schedules.pause(name, why).map(|()| ActionResult::Done),
+        ScheduleAction::Resume => schedules.resume(name).map(|()| ActionResult::Done),
         ScheduleAction::Run => {
             let state = schedules.state(name).map_err(|error| failed(env, &error))?;
             if state.is_some_and(|it| is_paused_by_command(&it)) {
@@ -285,7 +320,11 @@ pub fn act(env: &Env, name: &str, action: &ScheduleAction) -> Result<(), OpError
                 let next = NextStep::WaitForWriter(name.to_owned());
                 return Err(OpError::new(OpErrorKind::Locked, what).next(next));
             }
-            schedules.run(name)
+            match schedules.is_running(name) {
+                Ok(true) => Ok(ActionResult::UnderWay),
+                Ok(false) => schedules.run(name).map(|()| ActionResult::Done),
+                Err(error) => Err(error),
+            }
         }
     };
     done.map_err(|error| match error.kind {

@@ -97,6 +97,8 @@ pub enum NextStep {
     WaitForWorker,
     /// Wait until the command that paused the schedule of this account has ended.
     WaitForWriter(String),
+    /// Use the home folder whose configuration has the fleet.
+    UseHomeOfFleet,
     /// Make the schedules of the fleet with `fleet apply`.
     ApplyFleet,
     /// Keep the vaults in an object store.

@@ -61,7 +61,10 @@ pub(super) fn pause(
 
 /// Whether a command that writes to the account paused its schedule.
 pub(super) fn is_paused_by_command(state: &PauseState) -> bool {
-    state.is_paused && state.note.as_deref().is_some_and(|note| note.starts_with(NOTE))
+    state.is_paused && {
+        let of_command = format!("{NOTE} (");
+        state.note.as_deref().is_some_and(|note| note.starts_with(&of_command))
+    }
 }
 
 impl Drop for PausedSchedule {

@@ -46,6 +46,9 @@ const QUEUE: &str = "linkvault_task_queue";
 /// A missed time is caught up with for this long.
 const CATCH_UP: Duration = Duration::from_secs(365 * 86_400);
 
+/// The note of a schedule that was resumed. Temporal resumes none without a note.
+const RESUMED: &str = "resumed";
+
 /// How many schedules one request lists.
 const PAGE: i32 = 1000;
 
@@ -267,7 +270,7 @@ impl Schedules {
     pub fn resume(&self, account: &str) -> Result<(), TemporalError> {
         let handle = self.client.get_schedule_handle(self.id(account));
         self.runtime
-            .block_on(handle.unpause(Some("resumed"), UnpauseScheduleOptions::default()))
+            .block_on(handle.unpause(Some(RESUMED), UnpauseScheduleOptions::default()))
             .map_err(of_schedule)
     }
 
@@ -365,7 +368,7 @@ impl Schedules {
             account,
             definition: calendars.into_iter().next().map(|it| it.comment).unwrap_or_default(),
             is_paused: info.paused,
-            note: Some(info.notes).filter(|note| !note.is_empty()),
+            note: Some(info.notes).filter(|note| !note.is_empty() && note != RESUMED),
             recent: info.recent_actions.into_iter().filter_map(started).collect(),
             next: info.future_action_times.first().map(|it| timestamp(it.seconds, it.nanos)),
         })

@@ -28,6 +28,9 @@ use crate::temporal::payload::{AccountInput, AttemptReport};
 /// Heartbeats within the time that Temporal waits for one.
 const HEARTBEATS: u32 = 4;
 
+/// After this number of attempts of workers without the account, its backup fails.
+const MOST_UNCONFIGURED: u32 = 4;
+
 /// The bound of the local copies of vaults in bytes, if the configuration has none.
 const CACHE: u64 = 10 << 30;
 
@@ -103,7 +106,12 @@ impl Activities {
         let lease = Arc::new(Lease::new(Arc::clone(&clock), timeout));
         let events = Arc::new(ActivityEvents::new(&input.account, self.env.shared_events()));
         let leased = Arc::new(LeasedClock::new(clock, Arc::clone(&lease)));
-        let env = self.env.with_clock(leased, Arc::clone(&events) as _).with_cache(CACHE);
+        let holder = Arc::clone(&lease);
+        let env = self
+            .env
+            .with_clock(leased, Arc::clone(&events) as _)
+            .with_cache(CACHE)
+            .with_permission(Arc::new(move || holder.end() != Some(LeaseEnd::Lost)));
         // This process may have been stopped since it was given the activity.
         if !self.heartbeat(ctx, &lease, &events, timeout / HEARTBEATS).await {
             return Err(again("Temporal did not confirm the activity"));
@@ -156,6 +164,12 @@ impl Activities {
             }
             _ if self.env.clock.interrupted() => "the worker stops",
             (_, Some(OpErrorKind::Stale)) => "another machine put a newer vault",
+            // The other workers may be configured already.
+            (_, Some(OpErrorKind::Account | OpErrorKind::Config))
+                if ctx.info().attempt < MOST_UNCONFIGURED =>
+            {
+                "the account is not configured on the worker, or with mistakes"
+            }
             // A person must act, so that the backup fails until its next time.
             (_, Some(OpErrorKind::Account | OpErrorKind::Config)) => {
                 let why = "the account is not configured on the worker, or with mistakes";

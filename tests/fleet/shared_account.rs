@@ -58,6 +58,20 @@ fn a_failed_first_backup_is_shown_on_other_machines() {
 }
 
 #[test]
+fn a_failure_is_shown_on_other_machines_although_the_vault_cannot_be_fetched() {
+    let shared = Shared::new("", "");
+    let [one, other] = [(); 2].map(|()| shared.machine(""));
+    one.run(&["backup", "-q"]).succeeds();
+    other.run(&["status"]).succeeds();
+    fs::write(shared.objects().join("HEAD"), "").unwrap();
+    one.run(&["backup", "-q"]).exits_with(1);
+    for machine in [&other, &shared.machine("")] {
+        let status = machine.run(&["status"]).exits_with(1);
+        status.stdout_has("the backup failed").stderr_has("HEAD is not a document");
+    }
+}
+
+#[test]
 fn attempts_that_two_machines_record_at_once_are_counted() {
     let shared = Shared::new("", "");
     // Each backup fails before it sends a request.

@@ -51,6 +51,7 @@ impl Fleet {
         machine.run(&["fleet", "run", "main"]).succeeds();
         let before = fleet.service.request_count();
         until("the crawl is under way", || fleet.service.request_count() > before + 10);
+        machine.run(&["fleet", "run", "main"]).succeeds().stdout_has("is under way");
         Some((fleet, machine, worker))
     }
 
@@ -141,6 +142,13 @@ fn schedules_become_equal_to_a_declaration() {
         main["account"] == "main" && main["paused"] == true && main["note"] == "moving"
     });
     machine.run(&["fleet", "resume", "main"]).succeeds();
+    machine.run(&["fleet", "status", "--limit", "1"]).stderr_has("`--skip 1` shows the next ones");
+    let last = machine.run(&["fleet", "status", "--limit", "1", "--skip", "1"]);
+    assert!(!String::from_utf8_lossy(&last.bytes()).contains("--skip"));
+    // The declaration of another fleet changes nothing in this one.
+    machine.write("another.toml", &format!("{}task_queue = \"another\"\n", fleet.config(&[])));
+    let another = machine.run(&["fleet", "apply", "another.toml", "--yes"]).exits_with(1);
+    another.stderr_has("another.toml declares another fleet: its `task_queue` is another");
     // An account that is not declared has no schedule.
     let fewer = fleet.config(&[("main", "0 6 1 1 *")]);
     machine.write("fewer.toml", &fewer);
@@ -233,6 +241,24 @@ fn a_worker_that_was_stopped_for_long_sends_nothing_more() {
     let late = fleet.service.new_requests();
     assert!(late.len() <= 1, "{late:?}");
     assert_eq!(head(), newest);
+    other.run(&["check", "main"]).succeeds();
+}
+
+/// It goes on before the other worker has put anything.
+#[test]
+fn a_worker_that_lost_its_account_puts_nothing() {
+    let Some((fleet, machine, worker)) = Fleet::crawling() else { return };
+    machine.signal("-STOP", &worker.0);
+    let (other, second) = fleet.second_worker();
+    let begun = || other.text("worker.log").contains("backup ");
+    until("the other worker has begun", || other.path("worker.log").exists() && begun());
+    machine.signal("-CONT", &worker.0);
+    assert_eq!(fleet.ended(), COMPLETED);
+    let gave_up = || machine.text("worker.log").contains("given to another worker");
+    until("the worker gave the account up", gave_up);
+    drop((worker, second));
+    let log = other.text("worker.log");
+    assert!(!log.contains("another machine put a newer vault"), "{log}");
     other.run(&["check", "main"]).succeeds();
 }
 
@@ -383,6 +409,21 @@ fn an_account_that_the_worker_does_not_know_fails_until_it_is_configured() {
             }
         });
     }
-    drop(worker);
     assert_eq!(machine.text("worker.log").matches("config.toml can be read").count(), 2);
+    // A file that is being written is no reason to fail.
+    let good = || operator.run(&["snapshots", "main", "--json"]).json()["snapshots"].clone();
+    for (text, warning) in [
+        ("[accounts.main]\nurl = [", "config.toml:2:"),
+        ("", "the configuration has no accounts any more"),
+    ] {
+        machine.write("config.toml", text);
+        let before = good();
+        until("it is backed up again", || {
+            operator.run(&["fleet", "run", "main"]).succeeds();
+            good() != before
+        });
+        let log = machine.text("worker.log");
+        assert!(log.contains(warning), "{log}");
+    }
+    drop(worker);
 }

@@ -149,7 +149,7 @@ mod with_fleet {
     use crate::cli::{App, CliError, CommandResult, Escaped, Exit, OpErrorKind, TextTable};
     use crate::format;
     use crate::ops::fleet::{
-        self, DeclarationSource, FleetAccount, FleetHealth, FleetPlan, ScheduleAction,
+        self, ActionResult, DeclarationSource, FleetAccount, FleetHealth, FleetPlan, ScheduleAction,
     };
     use crate::temporal::schedule::{RunState, ScheduleChange};
 
@@ -265,8 +265,8 @@ mod with_fleet {
             let accounts = format::counted(all.len() as u64, "account", "accounts");
             let totals = if all.is_empty() { "none".to_owned() } else { totals.join(", ") };
             app.out.summary(format_args!("{accounts}: {totals}; {running} running"))?;
-            if shown < all.len() {
-                let next = args.skip + shown;
+            let next = args.skip.saturating_add(shown);
+            if shown > 0 && next < all.len() {
                 app.out
                     .note(format_args!("{shown} are shown; `--skip {next}` shows the next ones"));
             }
@@ -307,14 +307,21 @@ mod with_fleet {
         done: &str,
         app: &Arc<App>,
     ) -> Result<Exit, CliError> {
-        fleet::act(&app.env, account, action)?;
+        let result = fleet::act(&app.env, account, action)?;
+        let (json_done, text) = match (result, action) {
+            (ActionResult::UnderWay, _) => (
+                "running",
+                format!("a backup of {account} is under way, or waits for its repetition"),
+            ),
+            (ActionResult::Done, ScheduleAction::Run) => {
+                (done, format!("a backup of {account} was requested"))
+            }
+            (ActionResult::Done, _) => (done, format!("the schedule of {account} is {done}")),
+        };
         if app.out.is_json() {
-            app.out.json(&json!({"format": 1, "account": account, "done": done}))?;
+            app.out.json(&json!({"format": 1, "account": account, "done": json_done}))?;
         } else {
-            let what =
-                if *action == ScheduleAction::Run { "a backup of" } else { "the schedule of" };
-            let verb = if *action == ScheduleAction::Run { "was requested" } else { done };
-            app.out.summary(format_args!("{what} {account}: {verb}"))?;
+            app.out.summary(text)?;
         }
         Ok(Exit::Done)
     }
