@@ -23,7 +23,11 @@ pub fn entry(it: &FleetAccount) -> FleetEntry {
         FleetHealth::New => FleetState::New,
         FleetHealth::Good => FleetState::Good,
     };
+    let is_retrying = schedule.recent.last().is_some_and(|it| it.state == RunState::Retrying);
     let result = match it.health {
+        FleetHealth::Failed if is_retrying => {
+            Some("the newest scheduled backup has not succeeded yet, and waits for its repetition")
+        }
         FleetHealth::Failed => Some("the newest scheduled backup failed or is partial"),
         FleetHealth::Stopped => Some("the newest scheduled backup was cancelled or terminated"),
         FleetHealth::Paused => None,
@@ -278,6 +282,9 @@ mod tests {
             "the newest scheduled backup failed or is partial; the schedule is paused: moving"
         );
         assert_eq!(scheduled(&[Complete, Stopped], false).state, FleetState::Stopped);
+        let retrying = scheduled(&[Complete, RunState::Retrying], false);
+        assert_eq!((retrying.state, retrying.running), (FleetState::Failed, None));
+        assert!(retrying.words.ends_with("waits for its repetition"), "{}", retrying.words);
         let paused = scheduled(&[Complete], true);
         assert_eq!(
             (paused.state, &*paused.words),

@@ -230,7 +230,7 @@ pub struct FleetAccount {
 /// The state of an account's backups, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FleetHealth {
-    /// The newest backup that ended failed or is partial.
+    /// The newest backup that ended failed or is partial, or one waits for its repetition.
     Failed,
     /// The newest backup was cancelled or terminated.
     Stopped,
@@ -262,7 +262,7 @@ pub fn health(schedule: &FleetSchedule) -> FleetHealth {
     use crate::temporal::schedule::RunState;
     let ended = |it: &&StartedBackup| it.state != RunState::Running;
     match schedule.recent.iter().rev().find(ended).map(|it| it.state) {
-        Some(RunState::Failed) => FleetHealth::Failed,
+        Some(RunState::Failed | RunState::Retrying) => FleetHealth::Failed,
         Some(RunState::Stopped) => FleetHealth::Stopped,
         _ if schedule.is_paused => FleetHealth::Paused,
         Some(RunState::Complete | RunState::Running) => FleetHealth::Good,

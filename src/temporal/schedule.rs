@@ -42,6 +42,8 @@ impl DeclaredSchedule {
 pub enum RunState {
     /// It is under way, or waits for a worker.
     Running,
+    /// It has not succeeded yet, and waits for its repetition.
+    Retrying,
     /// The backup and the work after it are complete.
     Complete,
     /// It failed, or is partial.
@@ -56,6 +58,7 @@ impl RunState {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Retrying => "retrying",
             Self::Complete => "complete",
             Self::Failed => "failed",
             Self::Stopped => "stopped",

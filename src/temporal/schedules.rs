@@ -15,7 +15,9 @@ use temporalio_client::schedules::{
 use temporalio_client::tonic::IntoRequest as _;
 use temporalio_client::{Client, NamespacedClient as _};
 use temporalio_common::protos::coresdk::{AsJsonPayloadExt as _, FromJsonPayloadExt as _};
-use temporalio_common::protos::temporal::api::common::v1::{Memo, Payload, Payloads, WorkflowType};
+use temporalio_common::protos::temporal::api::common::v1::{
+    Memo, Payload, Payloads, WorkflowExecution, WorkflowType,
+};
 use temporalio_common::protos::temporal::api::enums::v1::{
     ScheduleOverlapPolicy as OverlapPolicy, WorkflowExecutionStatus,
 };
@@ -24,8 +26,8 @@ use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
 use temporalio_common::protos::temporal::api::workflow::v1::NewWorkflowExecutionInfo;
 use temporalio_common::protos::temporal::api::workflowservice::v1::{
     CreateScheduleRequest, DescribeScheduleRequest, DescribeScheduleResponse,
-    DescribeWorkflowExecutionRequest, ListSchedulesRequest, ListWorkflowExecutionsRequest,
-    UpdateScheduleRequest,
+    DescribeWorkflowExecutionRequest, DescribeWorkflowExecutionResponse, ListSchedulesRequest,
+    ListWorkflowExecutionsRequest, UpdateScheduleRequest,
 };
 
 use super::connection::connect;
@@ -51,6 +53,11 @@ const RESUMED: &str = "resumed";
 
 /// How many schedules one request lists.
 const PAGE: i32 = 1000;
+
+/// A list asks for at most this many backups whether they wait for their repetition, and only for
+/// those that were started some time ago.
+const MOST_DESCRIBED: usize = 200;
+const MAY_RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// How many schedules are changed at the same time.
 const AT_ONCE: usize = 8;
@@ -126,6 +133,15 @@ impl Schedules {
         }
         for run in found.iter_mut().flat_map(|it| &mut it.recent) {
             run.state = run.state_at(now, listed.get(&run.workflow).copied());
+        }
+        let newest = found.iter_mut().filter_map(|it| it.recent.last_mut());
+        let slow = newest.filter(|run| {
+            run.state == RunState::Running && now.since(run.started) >= MAY_RETRY_AFTER
+        });
+        for run in slow.take(MOST_DESCRIBED) {
+            if self.is_retrying(&run.workflow)? {
+                run.state = RunState::Retrying;
+            }
         }
         found.sort_by(|one, other| one.account.cmp(&other.account));
         Ok(found)
@@ -297,21 +313,39 @@ impl Schedules {
     pub fn is_running(&self, account: &str) -> Result<bool, TemporalError> {
         let info = self.describe(account)?.info.unwrap_or_default();
         for execution in info.running_workflows {
-            let request = DescribeWorkflowExecutionRequest {
-                namespace: self.client.namespace(),
-                execution: Some(execution),
-            };
-            let described = self.send(|mut client| async move {
-                let request = request.into_request();
-                WorkflowService::describe_workflow_execution(&mut client, request).await
-            })?;
             // The schedule learns late that a backup has ended.
-            let status = described.workflow_execution_info.map(|it| it.status());
-            if status == Some(WorkflowExecutionStatus::Running) {
+            if is_running(&self.backup(execution)?) {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Whether a backup has no activity, so that it waits for its repetition.
+    fn is_retrying(&self, workflow: &str) -> Result<bool, TemporalError> {
+        let workflow_id = workflow.to_owned();
+        let run_id = String::new();
+        match self.backup(WorkflowExecution { workflow_id, run_id }) {
+            Ok(it) => Ok(is_running(&it)
+                && it.pending_activities.is_empty()
+                && it.pending_workflow_task.is_none()),
+            Err(error) if error.kind == TemporalErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn backup(
+        &self,
+        execution: WorkflowExecution,
+    ) -> Result<DescribeWorkflowExecutionResponse, TemporalError> {
+        let request = DescribeWorkflowExecutionRequest {
+            namespace: self.client.namespace(),
+            execution: Some(execution),
+        };
+        self.send(|mut client| async move {
+            let request = request.into_request();
+            WorkflowService::describe_workflow_execution(&mut client, request).await
+        })
     }
 
     fn describe(&self, account: &str) -> Result<DescribeScheduleResponse, TemporalError> {
@@ -457,6 +491,11 @@ fn calendar(of: &Calendar) -> proto::StructuredCalendarSpec {
         day_of_week: field(&of.weekdays),
         ..proto::StructuredCalendarSpec::default()
     }
+}
+
+fn is_running(backup: &DescribeWorkflowExecutionResponse) -> bool {
+    let info = backup.workflow_execution_info.as_ref();
+    info.is_some_and(|it| it.status() == WorkflowExecutionStatus::Running)
 }
 
 fn started(action: proto::ScheduleActionResult) -> Option<StartedBackup> {

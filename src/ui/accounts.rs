@@ -98,7 +98,7 @@ pub struct FleetEntry {
 crate::model::named::named! {
     /// The state of an account in Temporal, worst first.
     pub enum FleetState {
-        /// The newest backup that ended failed or is partial.
+        /// The newest backup that ended failed or is partial, or one waits for its repetition.
         Failed = "failed",
         /// The newest backup was cancelled or terminated.
         Stopped = "stopped",

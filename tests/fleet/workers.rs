@@ -203,6 +203,21 @@ fn a_failed_backup_is_a_problem_of_the_fleet() {
 }
 
 #[test]
+fn a_backup_that_waits_for_its_repetition_is_a_problem_of_the_fleet() {
+    let Some(fleet) = Fleet::start("") else { return };
+    let machine = fleet.machine(&[("main", YEARLY)]);
+    machine.run(&["fleet", "apply", "config.toml", "--yes"]).succeeds();
+    fleet.service.faults("html@/api/account");
+    let worker = Worker::start(&machine);
+    machine.run(&["fleet", "run", "main"]).succeeds();
+    until_status(&machine, "it waits", |shown| {
+        shown["totals"]["failed"] == 1 && shown["accounts"][0]["recent"][0]["state"] == "retrying"
+    });
+    machine.run(&["fleet", "status"]).exits_with(1).stdout_has("retrying").fits();
+    drop(worker);
+}
+
+#[test]
 fn another_worker_goes_on_where_a_killed_one_stopped() {
     let Some((fleet, _machine, worker)) = Fleet::crawling() else { return };
     until("a checkpoint was made", || fleet.store.path().join("main/HEAD").exists());
