@@ -180,8 +180,8 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
              Changes that were not put into the store are in the moved vault"
         }
         NextStep::CheckStore => {
-            "check the address, and the variables of the store, such as AWS_ENDPOINT_URL, \
-             AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            "check the address, and the variables of the store (docs/fleet.md), such as \
+             AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://"
         }
         NextStep::UseOtherStore => {
             "use a store that supports conditional writes, such as Amazon S3"

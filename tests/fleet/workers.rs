@@ -5,7 +5,7 @@ use std::process::Child;
 use tempfile::TempDir;
 
 use super::temporal_server::TemporalServer;
-use crate::support::{KEY, LiveService, TestEnvironment, until};
+use crate::support::{Host, KEY, LiveService, TestEnvironment, until};
 
 /// Machines that share a Temporal server and a store.
 struct Fleet {
@@ -290,6 +290,44 @@ fn a_worker_that_is_told_to_stop_leaves_the_rest_to_another() {
     let is_list = |it: &&String| !it.contains("/account");
     let repeated = after.iter().filter(is_list).filter(|it| before.contains(it)).count();
     assert!(repeated <= 5, "{before:?}, then {after:?}");
+}
+
+#[test]
+fn a_cancelled_backup_stops_and_the_next_one_continues_it() {
+    let Some((fleet, machine, _worker)) = Fleet::crawling() else { return };
+    let (workflow, _) = fleet.temporal.workflows().remove(0);
+    fleet.temporal.command(&["workflow", "cancel", "-w", &workflow]);
+    assert_eq!(fleet.ended(), "WORKFLOW_EXECUTION_STATUS_CANCELED");
+    assert!(machine.text("worker.log").contains("the backup was cancelled"));
+    fleet.service.new_requests();
+    until_status(&machine, "it is listed", |shown| shown["totals"]["stopped"] == 1);
+    assert_eq!(fleet.service.new_requests(), [""; 0]);
+    fleet.service.faults("latency=0ms");
+    until_status(&machine, "the next one is complete", |shown| {
+        shown["totals"]["good"] == 1 || {
+            machine.run(&["fleet", "run", "main"]).succeeds();
+            false
+        }
+    });
+    let log = machine.text("worker.log");
+    assert!(log.contains("backup continues"), "{log}");
+    machine.run(&["check", "main"]).succeeds();
+}
+
+#[test]
+fn a_worker_sends_the_alerts_of_its_backups() {
+    let Some(fleet) = Fleet::start("") else { return };
+    let listener = Host::status("200 X");
+    let alerts = format!("[accounts.main.alerts]\nwebhook = \"{}/hook\"\n", listener.url());
+    let machine = fleet.machine(&[("main", YEARLY)]);
+    machine.write("config.toml", &(fleet.config(&[("main", YEARLY)]) + &alerts));
+    machine.run(&["fleet", "apply", "config.toml", "--yes"]).succeeds();
+    fleet.service.faults("html@/api/account");
+    let worker = Worker::start(&machine);
+    machine.run(&["fleet", "run", "main"]).succeeds();
+    let begun: serde_json::Value = serde_json::from_str(&listener.next().1).unwrap();
+    assert_eq!((&begun["event"], &begun["problem"]), (&"begun".into(), &"failed".into()));
+    drop(worker);
 }
 
 #[test]
