@@ -40,7 +40,7 @@ fn assert_created_once(environment: &TestEnvironment, service: &LiveService, cou
 
 #[test]
 fn a_thousand_rows_survive_lost_replies_and_twenty_kills() {
-    let (environment, service) = rows(1000, "rate-limit=zero", "lost-reply=0.2,seed=20");
+    let (environment, service) = rows(1000, "rate-limit=zero", "lost-reply=0.05,seed=20");
     let mut child = environment.start(&[&IMPORT[..], &["-q"]].concat());
     for round in 0..20 {
         let before = posts(&service);
