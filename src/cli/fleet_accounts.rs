@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::fleet_pages::{self, FetchState, StoreFailure, entry, failure, merged};
 use super::refreshed::{RefreshRule, Refreshed, RefreshedValue, WorkSlots};
-use crate::change::plan::Plan;
 use crate::clock::{Clock, ClockReading, Timestamp};
 use crate::config::AccountConfig;
 use crate::files::beside;
@@ -15,7 +14,6 @@ use crate::health::account_status::AccountStatus;
 use crate::ops::fleet::{self, FleetAccount};
 use crate::ops::status::{account_status, scheduled_accounts};
 use crate::ops::{Env, Events, NextStep, OpError};
-use crate::progress::{NoProgress, Progress};
 use crate::ui::{AccountList, Accounts, FleetEntry, FleetList, Unavailable, VaultFile};
 
 /// The list of Temporal is read again when it is older than this.
@@ -38,9 +36,6 @@ const FETCH_TURN: Duration = Duration::from_secs(30);
 
 /// The program does not work as intended if the list is older than this.
 const OLDEST_LIST: Duration = Duration::from_secs(300);
-
-/// The bound of the local copies of vaults, if the configuration has none.
-const CACHE: u64 = 10 << 30;
 
 /// The accounts of a fleet.
 pub struct FleetAccounts {
@@ -104,7 +99,7 @@ impl FleetAccounts {
     /// the file count without a restart.
     fn fresh_env(&self) -> Env {
         let events = Arc::clone(&self.events);
-        self.env.with_clock(Arc::clone(&self.env.clock), events).with_cache(CACHE)
+        self.env.with_clock(Arc::clone(&self.env.clock), events).with_bounded_cache()
     }
 
     /// The list, waiting at most `wait` for a newer one.
@@ -291,16 +286,6 @@ impl Events for PageEvents {
         if self.is_new(text) {
             self.process.note(text);
         }
-    }
-
-    fn progress(&self, _account: &str) -> Arc<dyn Progress + Send + Sync> {
-        Arc::new(NoProgress)
-    }
-
-    fn catch_interrupts(&self) {}
-
-    fn planned(&self, _plan: &Plan, _is_answer: bool) -> Result<(), OpError> {
-        Ok(())
     }
 
     fn confirm(&self, question: &str) -> Result<bool, OpError> {

@@ -21,6 +21,9 @@ use crate::vault::Vault;
 pub type Connector =
     Box<dyn Fn(&AccountConfig) -> Result<(Box<dyn Transport>, ApiKey), OpError> + Send + Sync>;
 
+/// The bound of the local copies of vaults in bytes, for a process that works on many accounts.
+const DEFAULT_CACHE: u64 = 10 << 30;
+
 /// A configuration, and the file as it was before it was read.
 struct ReadConfig {
     stamp: Option<FileStamp>,
@@ -80,8 +83,8 @@ impl Env {
 
     /// Bounds the size of the local copies of vaults in stores, unless the configuration does.
     #[must_use]
-    pub fn with_cache(self, bytes: u64) -> Self {
-        Self { cache: Some(bytes), ..self }
+    pub fn with_bounded_cache(self) -> Self {
+        Self { cache: Some(DEFAULT_CACHE), ..self }
     }
 
     /// Puts no vault after an operation once `may_put` returns false.

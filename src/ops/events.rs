@@ -42,18 +42,22 @@ pub trait Events: Send + Sync {
 
     /// The receiver of progress events for work on `account`. It shows progress until it is
     /// dropped.
-    fn progress(&self, account: &str) -> Arc<dyn Progress + Send + Sync>;
+    fn progress(&self, _account: &str) -> Arc<dyn Progress + Send + Sync> {
+        Arc::new(NoProgress)
+    }
 
     /// From now on an interrupt ends the waits of the clock instead of the process, so that an
     /// operation can finish its current step. Later calls do nothing.
-    fn catch_interrupts(&self);
+    fn catch_interrupts(&self) {}
 
     /// A plan was made. `is_answer`: the user asked for the plan itself; otherwise a question for
     /// confirmation follows.
     ///
     /// # Errors
     /// If the plan cannot be shown.
-    fn planned(&self, plan: &Plan, is_answer: bool) -> Result<(), OpError>;
+    fn planned(&self, _plan: &Plan, _is_answer: bool) -> Result<(), OpError> {
+        Ok(())
+    }
 
     /// The manual work that a migration leaves, before the question whether to apply its plan. By
     /// default not shown.
@@ -121,16 +125,6 @@ impl Events for NoEvents {
     fn warning(&self, _text: &str) {}
 
     fn note(&self, _text: &str) {}
-
-    fn progress(&self, _account: &str) -> Arc<dyn Progress + Send + Sync> {
-        Arc::new(NoProgress)
-    }
-
-    fn catch_interrupts(&self) {}
-
-    fn planned(&self, _plan: &Plan, _is_answer: bool) -> Result<(), OpError> {
-        Ok(())
-    }
 
     fn confirm(&self, question: &str) -> Result<bool, OpError> {
         let message = format!("cannot ask \"{question}\", so nothing was written");

@@ -31,9 +31,6 @@ const HEARTBEATS: u32 = 4;
 /// After this number of attempts of workers without the account, its backup fails.
 const MOST_UNCONFIGURED: u32 = 4;
 
-/// The bound of the local copies of vaults in bytes, if the configuration has none.
-const CACHE: u64 = 10 << 30;
-
 /// The activities of a worker.
 pub struct Activities {
     /// The environment of the process. Its clock is interrupted when the worker is to stop.
@@ -110,7 +107,7 @@ impl Activities {
         let env = self
             .env
             .with_clock(leased, Arc::clone(&events) as _)
-            .with_cache(CACHE)
+            .with_bounded_cache()
             .with_permission(Arc::new(move || holder.end() != Some(LeaseEnd::Lost)));
         // This process may have been stopped since it was given the activity.
         if !self.heartbeat(ctx, &lease, &events, timeout / HEARTBEATS).await {

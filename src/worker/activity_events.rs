@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::change::plan::Plan;
 use crate::escaped::Escaped;
 use crate::ops::log_progress::LogProgress;
 use crate::ops::{Events, NextStep, OpError};
@@ -42,12 +41,6 @@ impl Events for ActivityEvents {
 
     fn progress(&self, _account: &str) -> Arc<dyn Progress + Send + Sync> {
         Arc::clone(&self.progress) as _
-    }
-
-    fn catch_interrupts(&self) {}
-
-    fn planned(&self, _plan: &Plan, _is_answer: bool) -> Result<(), OpError> {
-        Ok(())
     }
 
     fn confirm(&self, question: &str) -> Result<bool, OpError> {

@@ -167,7 +167,7 @@ impl State {
         Some(before)
     }
 
-    /// Notes that the store has the `HEAD` of this message at `path`. One that was cut is none.
+    /// Notes that the store has the `HEAD` of this message at `path`. Ignores an incomplete one.
     fn has(&mut self, path: &str, message: &[u8]) {
         let Ok(head) = Head::read(body(message).unwrap_or_default()) else { return };
         let stored = self.stored.entry(path.to_owned()).or_default();
