@@ -93,6 +93,13 @@ impl StartedBackup {
             ended => ended,
         }
     }
+
+    /// A time before the start of its workflow: a schedule records the time at which it learned of
+    /// the start, which is later.
+    #[must_use]
+    pub const fn before_start(&self) -> Timestamp {
+        Timestamp(self.started.0.saturating_sub(LISTED_AFTER.as_millis() as i64))
+    }
 }
 
 /// Whether a schedule is paused.
@@ -256,6 +263,13 @@ mod tests {
         // The list that was asked for has those that did not complete.
         assert_eq!(state(Running, 3600, None), Complete);
         assert_eq!(state(Failed, 1, None), Failed);
+    }
+
+    #[test]
+    fn a_start_that_its_schedule_learned_of_late_is_in_the_list() {
+        let (state, workflow) = (RunState::Running, String::new());
+        let run = StartedBackup { started: Timestamp(100_000), state, workflow };
+        assert_eq!(run.before_start(), Timestamp(40_000));
     }
 
     proptest! {

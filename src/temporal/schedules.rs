@@ -127,7 +127,7 @@ impl Schedules {
                 && !listed.contains_key(&run.workflow)
         };
         let oldest = found.iter().flat_map(|it| &it.recent).filter(|run| is_new(run));
-        if let Some(oldest) = oldest.map(|run| run.started).min() {
+        if let Some(oldest) = oldest.map(StartedBackup::before_start).min() {
             // Temporal lists a backup some time after it was started.
             listed.extend(self.backups(&format!("StartTime >= '{}'", oldest.iso()))?);
         }
