@@ -188,7 +188,10 @@ mod tests {
 
     impl Transport for Meeting {
         fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
-            assert_ne!(request.path, "/api/panic", "as asked");
+            if request.path == "/api/panic" {
+                // A panic without a message in the output of the tests.
+                std::panic::resume_unwind(Box::new("as asked"));
+            }
             self.0.wait();
             Ok(Response { body: request.path.clone().into_bytes(), ..Response::default() })
         }

@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A program on the path, or in the folder into which `.ci/run` installs it. `None` where it is not
 /// installed and the tests may do without.
@@ -19,14 +20,28 @@ pub fn find(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// A port on which nothing listens.
+/// The first port for servers that tests start. The system gives ports from 32768 on to connections
+/// and to listeners without a port, so that one could be taken before its server listens.
+const FIRST_PORT: u16 = 12_000;
+/// The number of these ports.
+const PORTS: u16 = 20_000;
+/// How many of them one process of tests uses before those of another one.
+const PORTS_OF_PROCESS: u32 = 500;
+
+/// A port on which nothing listens, and which no other test of this process was given.
 pub fn free_port() -> u16 {
-    let [port] = free_ports();
-    port
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let process = std::process::id().wrapping_mul(PORTS_OF_PROCESS);
+    loop {
+        let nth = process.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
+        let port = FIRST_PORT + (nth % u32::from(PORTS)) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Different ports on which nothing listens.
 pub fn free_ports<const NUMBER: usize>() -> [u16; NUMBER] {
-    let listeners = [(); NUMBER].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|it| it.local_addr().unwrap().port())
+    [(); NUMBER].map(|()| free_port())
 }

@@ -1,5 +1,6 @@
 //! The commands of docs/fleet.md, run as they stand.
 
+use std::path::Path;
 use std::process::Command;
 
 use super::programs::{find, free_port};
@@ -19,10 +20,12 @@ fn a_fleet_of_ten_comes_up_as_it_is_documented() {
     let folder = tempfile::tempdir().unwrap();
     let (port, sandbox) = (free_port().to_string(), free_port().to_string());
     let script = commands()
-        .replace("start-dev", &format!("start-dev --headless --port {port}"))
-        .replace("7233", &port)
-        .replace("8080", &sandbox);
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_linkvault"));
+        .replace("start-dev", "start-dev --headless --port 7233")
+        .replace("7233", "TEMPORAL")
+        // A port may have the digits of another one.
+        .replace("8080", &sandbox)
+        .replace("TEMPORAL", &port);
+    let program = Path::new(env!("CARGO_BIN_EXE_linkvault"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = [program, &temporal].map(|it| it.parent().unwrap().to_owned());
     let path = std::env::join_paths(folders.into_iter().chain(std::env::split_paths(&path)));
@@ -37,13 +40,24 @@ fn a_fleet_of_ten_comes_up_as_it_is_documented() {
         .unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
+    let logs = logs(&folder.path().join("fleet"));
     for line in [
         "10 changes made\n",
         "10 accounts: 10 new; 0 running\n",
         "customer-07 is sound: 1 snapshot with 52 versions of records checked\n",
     ] {
-        assert!(told.contains(line), "{line}\n{told}\n{errors}");
+        assert!(told.contains(line), "{line}\n{told}\n{errors}\n{logs}");
     }
     // Before and after a worker was killed.
-    assert_eq!(told.matches("10 accounts: 10 good; ").count(), 2, "{told}\n{errors}");
+    assert_eq!(told.matches("10 accounts: 10 good; ").count(), 2, "{told}\n{errors}\n{logs}");
+}
+
+/// What the servers and the workers wrote.
+fn logs(folder: &Path) -> String {
+    let names = ["temporal.log", "sandbox.log", "worker-a.log", "worker-b.log", "status.txt"];
+    let log = |name| {
+        let text = std::fs::read(folder.join(name)).unwrap_or_default();
+        format!("== {name}\n{}\n", String::from_utf8_lossy(&text))
+    };
+    names.into_iter().map(log).collect()
 }
