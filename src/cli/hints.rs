@@ -212,7 +212,7 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         }
         NextStep::CreateNamespace(name) => {
             return Cow::Owned(format!(
-                "run `temporal operator namespace create {name}`, or correct `namespace` in the \
+                "run `temporal operator namespace create -n {name}`, or correct `namespace` in the \
                  table [fleet] of the configuration"
             ));
         }

@@ -108,7 +108,7 @@ impl Activities {
             .env
             .with_clock(leased, Arc::clone(&events) as _)
             .with_bounded_cache()
-            .with_permission(Arc::new(move || holder.end() != Some(LeaseEnd::Lost)));
+            .with_permission(Arc::new(move || !holder.end().is_some_and(LeaseEnd::is_lost)));
         // This process may have been stopped since it was given the activity.
         if !self.heartbeat(ctx, &lease, &events, timeout / HEARTBEATS).await {
             return Err(again("Temporal did not confirm the activity"));
@@ -155,9 +155,13 @@ impl Activities {
                 tracing::warn!(account, "the backup was cancelled");
                 return Err(ActivityError::cancelled());
             }
-            (Some(LeaseEnd::Lost), _) => {
+            (Some(LeaseEnd::Expired), _) => {
                 self.metrics.lost.inc();
-                "the account was given to another worker"
+                "the lease ended: Temporal confirmed no heartbeat in time"
+            }
+            (Some(LeaseEnd::Withdrawn), _) => {
+                self.metrics.lost.inc();
+                "the lease ended: Temporal no longer assigns the account to this worker"
             }
             _ if self.env.clock.interrupted() => "the worker stops",
             (_, Some(OpErrorKind::Stale)) => "another machine put a newer vault",
@@ -208,7 +212,7 @@ impl Activities {
             Ok(Ok(response))
                 if response.get_ref().activity_paused || response.get_ref().activity_reset =>
             {
-                lease.stop(LeaseEnd::Lost);
+                lease.stop(LeaseEnd::Withdrawn);
             }
             Ok(Ok(_)) => {
                 lease.renew(sent);
@@ -217,7 +221,7 @@ impl Activities {
                 }
                 return lease.end().is_none();
             }
-            Ok(Err(status)) if status.code() == Code::NotFound => lease.stop(LeaseEnd::Lost),
+            Ok(Err(status)) if status.code() == Code::NotFound => lease.stop(LeaseEnd::Withdrawn),
             // The lease ends by itself if no later heartbeat arrives.
             Ok(Err(status)) => tracing::debug!("a heartbeat failed: {}", Escaped(status.message())),
             Err(_) => tracing::debug!("a heartbeat was not answered"),

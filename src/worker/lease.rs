@@ -12,10 +12,22 @@ const PART: Duration = Duration::from_secs(1);
 /// Why an activity must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseEnd {
-    /// Temporal was not reached within the time-out, or has given the activity to another worker.
-    Lost,
+    /// Temporal confirmed no heartbeat within the time-out, and may give the activity to another
+    /// worker.
+    Expired,
+    /// Temporal has given the activity to another worker, or does not know it because its database
+    /// was lost.
+    Withdrawn,
     /// A person cancelled the backup.
     Cancelled,
+}
+
+impl LeaseEnd {
+    /// Whether another worker may have the account now, so that this one puts nothing more.
+    #[must_use]
+    pub const fn is_lost(self) -> bool {
+        matches!(self, Self::Expired | Self::Withdrawn)
+    }
 }
 
 /// The lease of one activity.
@@ -62,7 +74,7 @@ impl Lease {
     pub fn end(&self) -> Option<LeaseEnd> {
         let mut state = self.state();
         if state.ended.is_none() && state.renewed.age(&*self.clock) >= self.timeout {
-            state.ended = Some(LeaseEnd::Lost);
+            state.ended = Some(LeaseEnd::Expired);
         }
         state.ended
     }
@@ -133,7 +145,7 @@ mod tests {
         assert!(leased.interrupted());
         // A late confirmation does not bring the lease back.
         lease.renew(ClockReading::now(&*clock));
-        assert_eq!(lease.end(), Some(LeaseEnd::Lost));
+        assert_eq!(lease.end(), Some(LeaseEnd::Expired));
     }
 
     #[test]
@@ -166,7 +178,7 @@ mod tests {
     fn the_first_reason_counts() {
         let (_, lease, leased) = leased();
         lease.stop(LeaseEnd::Cancelled);
-        lease.stop(LeaseEnd::Lost);
+        lease.stop(LeaseEnd::Withdrawn);
         assert_eq!(lease.end(), Some(LeaseEnd::Cancelled));
         assert!(leased.interrupted());
     }

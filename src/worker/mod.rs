@@ -2,6 +2,7 @@
 
 mod activities;
 mod activity_events;
+mod backlog;
 mod lease;
 mod metrics;
 mod operations;

@@ -1,19 +1,14 @@
 //! Runs a worker until it is told to stop.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use temporalio_client::grpc::WorkflowService;
-use temporalio_client::tonic::IntoRequest as _;
-use temporalio_client::{Client, NamespacedClient as _};
-use temporalio_common::protos::temporal::api::enums::v1::TaskQueueType;
-use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
-use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeTaskQueueRequest;
 use temporalio_sdk::runtime::RuntimeOptions;
 use temporalio_sdk::runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder};
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 
 use super::activities::Activities;
+use super::backlog;
 use super::metrics::WorkerMetrics;
 use super::workflow::BackUpAccount;
 use crate::config::FleetSettings;
@@ -25,8 +20,6 @@ use crate::temporal::error::{TemporalError, TemporalErrorKind};
 const WORKFLOW_SLOTS: usize = 100;
 /// Workflows that stay in memory between two of their tasks.
 const CACHED_WORKFLOWS: usize = 500;
-/// How often the number of waiting activities is asked for.
-const BACKLOG_INTERVAL: Duration = Duration::from_secs(15);
 /// How often the worker looks whether it is to stop.
 const CHECK: Duration = Duration::from_millis(200);
 /// The shortest and the longest time that Temporal waits for a heartbeat.
@@ -87,7 +80,7 @@ pub fn run(
             .register_workflow_with_factory(move || BackUpAccount { heartbeat })
             .map_err(|error| not_started(&error))?
             .build();
-        let counted = count_backlog(client.clone(), &settings.fleet.task_queue, metrics);
+        let backlog = backlog::watch(env, client.clone(), &settings.fleet, metrics);
         let mut worker =
             Worker::new(&runtime, client, options).map_err(|error| not_started(&error))?;
         let stop = worker.shutdown_handle();
@@ -103,29 +96,10 @@ pub fn run(
         tokio::select! {
             ended = worker.run() => ended.map_err(|error| failed("the worker ended", &error)),
             () = watch => Ok(()),
-            () = counted => Ok(()),
+            () = backlog => Ok(()),
         }
     };
     tokio.block_on(work)
-}
-
-/// Asks Temporal again and again how many activities wait for a worker.
-async fn count_backlog(mut client: Client, task_queue: &str, metrics: &WorkerMetrics) {
-    loop {
-        let mut request = DescribeTaskQueueRequest {
-            namespace: client.namespace(),
-            task_queue: Some(TaskQueue { name: task_queue.to_owned(), ..TaskQueue::default() }),
-            report_stats: true,
-            ..DescribeTaskQueueRequest::default()
-        };
-        request.set_task_queue_type(TaskQueueType::Activity);
-        let described =
-            WorkflowService::describe_task_queue(&mut client, request.into_request()).await;
-        let stats = described.ok().and_then(|it| it.into_inner().stats);
-        *metrics.backlog.lock().unwrap_or_else(PoisonError::into_inner) =
-            stats.map(|it| it.approximate_backlog_count);
-        tokio::time::sleep(BACKLOG_INTERVAL).await;
-    }
 }
 
 /// How long Temporal waits for a heartbeat before it gives an account to another worker: a part of

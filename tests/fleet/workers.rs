@@ -8,14 +8,14 @@ use super::temporal_server::TemporalServer;
 use crate::support::{Host, KEY, LiveService, TestEnvironment, until};
 
 /// Machines that share a Temporal server and a store.
-struct Fleet {
-    temporal: TemporalServer,
-    store: TempDir,
-    service: LiveService,
+pub struct Fleet {
+    pub temporal: TemporalServer,
+    pub store: TempDir,
+    pub service: LiveService,
 }
 
 impl Fleet {
-    fn start(behaviour: &str) -> Option<Self> {
+    pub fn start(behaviour: &str) -> Option<Self> {
         Some(Self {
             temporal: TemporalServer::start()?,
             store: tempfile::tempdir().unwrap(),
@@ -62,12 +62,12 @@ impl Fleet {
         (machine, worker)
     }
 
-    fn machine(&self, accounts: &[(&str, &str)]) -> TestEnvironment {
+    pub fn machine(&self, accounts: &[(&str, &str)]) -> TestEnvironment {
         TestEnvironment::new().variable("LINKS_KEY", KEY).config(&self.config(accounts))
     }
 
     /// Waits until the newest backup ended, and returns its state.
-    fn ended(&self) -> String {
+    pub fn ended(&self) -> String {
         let newest = || self.temporal.workflows().into_iter().next();
         let running = |state: &str| state.ends_with("RUNNING");
         until("the backup ends", || newest().is_some_and(|(_, state)| !running(&state)));
@@ -105,12 +105,16 @@ impl Drop for Worker {
 }
 
 /// Waits until the lists of Temporal, which may be older than a change, show it.
-fn until_status(machine: &TestEnvironment, what: &str, so: impl Fn(&serde_json::Value) -> bool) {
+pub fn until_status(
+    machine: &TestEnvironment,
+    what: &str,
+    so: impl Fn(&serde_json::Value) -> bool,
+) {
     until(what, || so(&machine.run(&["fleet", "status", "--json"]).json()));
 }
 
-const COMPLETED: &str = "WORKFLOW_EXECUTION_STATUS_COMPLETED";
-const YEARLY: &str = "0 0 1 1 *";
+pub const COMPLETED: &str = "WORKFLOW_EXECUTION_STATUS_COMPLETED";
+pub const YEARLY: &str = "0 0 1 1 *";
 
 #[test]
 fn schedules_become_equal_to_a_declaration() {
@@ -248,7 +252,7 @@ fn a_worker_that_was_stopped_for_long_sends_nothing_more() {
     let head = || std::fs::read(fleet.store.path().join("main/HEAD")).unwrap();
     let newest = head();
     machine.signal("-CONT", &worker.0);
-    let gave_up = || machine.text("worker.log").contains("given to another worker");
+    let gave_up = || machine.text("worker.log").contains("the lease ended");
     until("the worker gave the account up", gave_up);
     machine.signal("-TERM", &worker.0);
     assert!(worker.0.wait().unwrap().success());
@@ -269,7 +273,7 @@ fn a_worker_that_lost_its_account_puts_nothing() {
     until("the other worker has begun", || other.path("worker.log").exists() && begun());
     machine.signal("-CONT", &worker.0);
     assert_eq!(fleet.ended(), COMPLETED);
-    let gave_up = || machine.text("worker.log").contains("given to another worker");
+    let gave_up = || machine.text("worker.log").contains("the lease ended");
     until("the worker gave the account up", gave_up);
     drop((worker, second));
     let log = other.text("worker.log");
@@ -343,7 +347,7 @@ fn each_mistake_of_the_connection_is_one_clear_error() {
     let missing = TestEnvironment::new().config(&text);
     for command in [&["fleet", "status"][..], &["worker"]] {
         let output = missing.run(command).exits_with(1);
-        output.stderr_has("temporal operator namespace create missing");
+        output.stderr_has("temporal operator namespace create -n missing");
     }
     let text = format!("[fleet]\ntemporal = \"{}\"\n", url.replace("http:", "https:"));
     let plain = TestEnvironment::new().config(&text);
