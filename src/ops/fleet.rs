@@ -284,6 +284,17 @@ pub fn status(env: &Env) -> Result<Vec<FleetAccount>, OpError> {
     Ok(accounts)
 }
 
+/// Whether the configuration of this machine has accounts that a fleet backs up: with a schedule,
+/// and with a vault in a store.
+///
+/// # Errors
+/// If the configuration has mistakes.
+pub fn has_configured_accounts(env: &Env) -> Result<bool, OpError> {
+    let config = env.config()?;
+    let is_backed_up = |it: &AccountConfig| it.settings.schedule.is_some() && it.store.is_some();
+    Ok(config.accounts().iter().any(is_backed_up))
+}
+
 /// The result of a [`ScheduleAction`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionResult {

@@ -10,8 +10,8 @@
 //! - `hostile_store` runs it with stores and files that say what is not so.
 //! - `local_copies` runs it with a bound of the local copies.
 //! - `s3_servers` starts S3 servers for `s3_store`, which runs the program with vaults there.
-//! - `temporal_server` starts Temporal for `workers`, which runs schedules and workers there; `typed` types
-//!   the commands of docs/fleet.md.
+//! - `temporal_server` starts Temporal for `workers`, which runs schedules and workers there, and for `lost_temporal`, which
+//!   deletes its database; `typed` types the commands of docs/fleet.md.
 //! - `fleet_ui` runs `ui --fleet`: Temporal's list, and vaults that other machines put.
 //! - `fault_proxy` has faults in front of an S3 server, for `fleet_faults`: three workers under random faults.
 
@@ -26,6 +26,7 @@ mod folder_store;
 mod hostile_store;
 mod local_copies;
 mod lost_machines;
+mod lost_temporal;
 pub mod programs;
 mod run_checkpoints;
 mod s3_servers;

@@ -35,6 +35,14 @@ impl TemporalServer {
         self.process.wait().unwrap();
     }
 
+    /// Kills it, and deletes its database.
+    pub fn lose(&mut self) {
+        self.stop();
+        for file in std::fs::read_dir(self.files.path()).unwrap() {
+            std::fs::remove_file(file.unwrap().path()).unwrap();
+        }
+    }
+
     /// Kills it, and starts it with the same port and database.
     pub fn restart(&mut self) {
         self.stop();

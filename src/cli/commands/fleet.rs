@@ -68,7 +68,8 @@ pub struct ApplyArgs {
 /// failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit codes: 0 all is well, 1 newest backups failed, 3 some are stopped, paused or new")]
+Exit codes: 0 all is well, 1 newest backups failed, 3 some are stopped, paused
+or new, or Temporal has no schedule although the configuration has accounts")]
 pub struct StatusArgs {
     /// Show this many accounts
     #[arg(long, value_name = "NUMBER", default_value = "100")]
@@ -219,6 +220,7 @@ mod with_fleet {
     /// `fleet status`.
     pub(super) fn status(args: &StatusArgs, app: &Arc<App>) -> Result<Exit, CliError> {
         let all = fleet::status(&app.env)?;
+        let is_lost = all.is_empty() && fleet::has_configured_accounts(&app.env)?;
         let count = |health| all.iter().filter(|it| it.health == health).count() as u64;
         let totals = [
             FleetHealth::Failed,
@@ -271,7 +273,11 @@ mod with_fleet {
                     .note(format_args!("{shown} are shown; `--skip {next}` shows the next ones"));
             }
         }
+        if all.is_empty() {
+            app.out.note("Temporal has no schedule; `linkvault fleet apply FILE` makes them");
+        }
         Ok(match all.iter().map(|it| it.health).min() {
+            None if is_lost => Exit::of(Ok(CommandResult::complete(false))),
             Some(FleetHealth::Failed) => Exit::of(Err(OpErrorKind::Failed)),
             Some(FleetHealth::Good) | None => Exit::Done,
             Some(_) => Exit::of(Ok(CommandResult::complete(false))),
