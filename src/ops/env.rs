@@ -87,7 +87,8 @@ impl Env {
         Self { cache: Some(DEFAULT_CACHE), ..self }
     }
 
-    /// Puts no vault after an operation once `may_put` returns false.
+    /// Puts no vault after an operation once `may_put` returns false, and takes the operation for
+    /// interrupted.
     #[must_use]
     pub fn with_permission(self, may_put: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
         Self { may_put: Some(may_put), ..self }
@@ -429,7 +430,10 @@ impl Env {
         }
         if self.may_put.as_ref().is_some_and(|may_put| !may_put()) {
             // The next fetch sets the changes aside, if another machine has put a newer vault.
-            return done;
+            return done.and_then(|_| {
+                let what = format!("another machine works on {} now", account.name);
+                Err(OpError::new(OpErrorKind::Interrupted, what))
+            });
         }
         let stored = self.stored_vault(account);
         let put = stored.and_then(|it| it.map_or(Ok(()), |it| stored_vault::put(&it, kind)));

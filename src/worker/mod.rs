@@ -5,7 +5,7 @@ mod activity_events;
 mod backlog;
 mod lease;
 mod metrics;
-mod operations;
+pub mod operations;
 mod run;
 mod workflow;
 

@@ -99,12 +99,15 @@ pub fn deliver(
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::Mutex;
 
     use super::*;
+    use crate::api::http::{ApiKey, Transport};
     use crate::clock::{Clock as _, SimulatedClock, Timestamp};
     use crate::config::Home;
     use crate::health::persisted_state::PersistedState;
     use crate::ops::NoEvents;
+    use crate::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
     use crate::vault::lock::Lock;
 
     /// The account `main`, whose vault is in a folder, and which `settings` configures.
@@ -132,6 +135,30 @@ mod tests {
         let report = attempt(&env, &account, &WorkerMetrics::default()).unwrap();
         assert_eq!(report.outcome, AttemptOutcome::Locked);
         assert!(clock.monotonic() < 2 * LOCK_TIMEOUT, "{:?}", clock.monotonic());
+    }
+
+    #[test]
+    fn a_backup_that_may_not_be_put_is_not_recorded_as_complete() {
+        let home = tempfile::tempdir().unwrap();
+        let (clock, env, account) = environment(home.path(), "");
+        let key = || ApiKey::new("a-key-of-the-account");
+        let service = SandboxService::new(Store::default(), key(), Behaviour::default());
+        let service = Arc::new(Mutex::new(service));
+        let connector = move |_: &AccountConfig| {
+            let transport = SandboxTransport::new(Arc::clone(&service), Arc::clone(&clock) as _);
+            Ok((Box::new(transport) as Box<dyn Transport>, key()))
+        };
+        let env = env.with_connector(Box::new(connector));
+        let lost = env
+            .with_clock(Arc::clone(&env.clock), Arc::new(NoEvents))
+            .with_permission(Arc::new(|| false));
+        let failure = attempt(&lost, &account, &WorkerMetrics::default()).unwrap_err();
+        assert_eq!(failure.kind, OpErrorKind::Interrupted);
+        assert!(!home.path().join("store/main/HEAD").exists());
+        assert_eq!(PersistedState::read(&account.vault).0.last, None);
+        let report = attempt(&env, &account, &WorkerMetrics::default()).unwrap();
+        assert_eq!(report.outcome, AttemptOutcome::Complete);
+        assert!(home.path().join("store/main/HEAD").exists());
     }
 
     #[test]
