@@ -1,6 +1,7 @@
 //! Vaults in object stores.
 //!
 //! - `two_machines` simulates machines that share a vault, in a `faulty_store`.
+//! - `takeovers` simulates machines that take an account over from each other, at the rate limit of its service.
 //! - `shared_state` simulates machines that share the recorded state of an account there.
 //! - `shared_account` runs the program on two machines whose vault is in a folder.
 //! - `stored_machine` is a machine whose vault is put while it works: `crawl_checkpoints`,
@@ -34,6 +35,7 @@ mod s3_store;
 mod shared_account;
 mod shared_state;
 mod stored_machine;
+mod takeovers;
 mod temporal_server;
 mod two_machines;
 mod typed;
