@@ -230,7 +230,7 @@ fn serve(mut client: TcpStream, server: &str, state: &Mutex<State>) -> std::io::
 }
 
 /// A request with its body, that asks for the connection to be closed after the answer.
-fn request(client: &TcpStream) -> std::io::Result<Vec<u8>> {
+pub fn request(client: &TcpStream) -> std::io::Result<Vec<u8>> {
     let mut reader = BufReader::new(client);
     let (mut head, mut length) = (String::new(), 0);
     loop {

@@ -10,7 +10,8 @@
 //! - `encrypted_store` runs it with a vault whose objects are encrypted, `encrypted_copy` with encrypted copies of a vault.
 //! - `hostile_store` runs it with stores and files that say what is not so.
 //! - `local_copies` runs it with a bound of the local copies.
-//! - `s3_servers` starts S3 servers for `s3_store`, which runs the program with vaults there.
+//! - `s3_servers` starts S3 servers for `s3_store`, which runs the program with vaults there;
+//!   `google_store` has the conditions of Google Cloud Storage in front of one.
 //! - `temporal_server` starts Temporal for `workers`, which runs schedules and workers there, and for `lost_temporal`, which
 //!   deletes its database; `typed` types the commands of docs/fleet.md.
 //! - `fleet_ui` runs `ui --fleet`: Temporal's list, and vaults that other machines put.
@@ -24,6 +25,7 @@ mod faulty_store;
 mod fleet_faults;
 mod fleet_ui;
 mod folder_store;
+mod google_store;
 mod hostile_store;
 mod local_copies;
 mod lost_machines;

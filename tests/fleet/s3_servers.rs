@@ -143,7 +143,10 @@ pub fn answering(answer: impl Fn(&str) -> String + Send + 'static) -> String {
     url
 }
 
-/// Sends a request with a signature that moto and SeaweedFS do not check.
+/// A signature that moto and SeaweedFS do not check.
+pub const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
+
+/// Sends a request.
 pub fn http(method: &str, url: &str) -> (u16, String) {
     try_http(method, url, "").unwrap()
 }
@@ -153,10 +156,7 @@ fn try_http(method: &str, url: &str, body: &str) -> Result<(u16, String), ureq::
     let agent = ureq::Agent::new_with_config(
         ureq::Agent::config_builder().http_status_as_error(false).build(),
     );
-    let auth = (
-        "Authorization",
-        "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0",
-    );
+    let auth = ("Authorization", AUTHORIZATION);
     let answer = match method {
         "PUT" => agent.put(url).header(auth.0, auth.1).send(body),
         _ => agent.get(url).header(auth.0, auth.1).call(),
