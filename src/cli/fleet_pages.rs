@@ -6,33 +6,27 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::format;
 use crate::health::account_status::{AccountStatus, Health};
-use crate::ops::fleet::{FleetAccount, FleetHealth};
+use crate::health::fleet_state::FleetState;
+use crate::ops::fleet::FleetAccount;
 use crate::ops::{NextStep, OpError};
 use crate::temporal::schedule::RunState;
-use crate::ui::{FleetEntry, FleetState, Unavailable};
+use crate::ui::{FleetEntry, Unavailable};
 
 /// The row of an account in the overview.
 #[must_use]
 pub fn entry(it: &FleetAccount) -> FleetEntry {
     let schedule = &it.schedule;
-    let newest = |state: RunState| schedule.recent.iter().rev().find(|run| run.state == state);
-    let state = match it.health {
-        FleetHealth::Failed => FleetState::Failed,
-        FleetHealth::Stopped => FleetState::Stopped,
-        FleetHealth::Paused => FleetState::Paused,
-        FleetHealth::New => FleetState::New,
-        FleetHealth::Good => FleetState::Good,
-    };
+    let complete = schedule.recent.iter().rev().find(|run| run.state == RunState::Complete);
     let is_retrying = schedule.recent.last().is_some_and(|it| it.state == RunState::Retrying);
-    let result = match it.health {
-        FleetHealth::Failed if is_retrying => {
+    let result = match it.state {
+        FleetState::Failed if is_retrying => {
             Some("the newest scheduled backup has not succeeded yet, and waits for its repetition")
         }
-        FleetHealth::Failed => Some("the newest scheduled backup failed or is partial"),
-        FleetHealth::Stopped => Some("the newest scheduled backup was cancelled or terminated"),
-        FleetHealth::Paused => None,
-        FleetHealth::New => Some("there has been no scheduled backup yet"),
-        FleetHealth::Good => Some("the newest scheduled backup is complete"),
+        FleetState::Failed => Some("the newest scheduled backup failed or is partial"),
+        FleetState::Stopped => Some("the newest scheduled backup was cancelled or terminated"),
+        FleetState::Paused => None,
+        FleetState::New => Some("there has been no scheduled backup yet"),
+        FleetState::Good => Some("the newest scheduled backup is complete"),
     };
     let pause = schedule.is_paused.then(|| match &schedule.note {
         Some(note) => format!("the schedule is paused: {note}"),
@@ -41,12 +35,12 @@ pub fn entry(it: &FleetAccount) -> FleetEntry {
     let words: Vec<_> = result.map(str::to_owned).into_iter().chain(pause).collect();
     FleetEntry {
         account: schedule.account.clone(),
-        state,
+        state: it.state,
         words: words.join("; "),
         last: schedule.recent.last().map(|run| (run.started, run.state.name())),
-        last_complete: newest(RunState::Complete).map(|run| run.started),
-        next: schedule.next.filter(|_| !schedule.is_paused),
-        running: newest(RunState::Running).map(|run| run.started),
+        last_complete: complete.map(|run| run.started),
+        next: schedule.next_start(),
+        running: schedule.running().map(|run| run.started),
     }
 }
 
@@ -263,7 +257,7 @@ mod tests {
             recent: recent.collect(),
             next: Some(Timestamp(9000)),
         };
-        entry(&FleetAccount { health: fleet::health(&schedule), schedule })
+        entry(&FleetAccount { state: fleet::state(&schedule), schedule })
     }
 
     #[test]

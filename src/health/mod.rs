@@ -3,6 +3,7 @@
 //! * [`attempt`]: backup attempts, problems and alerts as types
 //! * [`account_status`]: the status of an account
 //! * [`rules`]: which problems an account has, and since when
+//! * [`fleet_state`]: the state of an account whose backups Temporal starts
 //! * [`alert_message`]: alerts as signed messages
 //! * [`field_change_text`]: changes of the service's fields as sentences
 //! * [`pending_alerts`]: alerts that are not delivered yet
@@ -14,6 +15,7 @@ pub mod account_status;
 pub mod alert_message;
 pub mod attempt;
 pub mod field_change_text;
+pub mod fleet_state;
 pub mod pending_alerts;
 pub mod persisted_state;
 pub mod rules;

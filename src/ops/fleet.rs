@@ -10,6 +10,7 @@ use super::temporal_error::explain;
 use super::{Details, Env, NextStep, OpError, OpErrorKind};
 use crate::config::{AccountConfig, Config, FleetSettings};
 use crate::format;
+use crate::health::fleet_state::FleetState;
 use crate::model::CountOrPercent;
 use crate::progress::Event;
 use crate::temporal::error::{TemporalError, TemporalErrorKind};
@@ -223,50 +224,21 @@ fn require_stores(accounts: &[AccountConfig]) -> Result<(), OpError> {
 pub struct FleetAccount {
     /// The schedule.
     pub schedule: FleetSchedule,
-    /// The state of its backups in one word.
-    pub health: FleetHealth,
-}
-
-/// The state of an account's backups, worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FleetHealth {
-    /// The newest backup that ended failed or is partial, or one waits for its repetition.
-    Failed,
-    /// The newest backup was cancelled or terminated.
-    Stopped,
-    /// The schedule is paused.
-    Paused,
-    /// There was no backup yet.
-    New,
-    /// The newest backup that ended is complete.
-    Good,
-}
-
-impl FleetHealth {
-    /// The word in tables and in JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Stopped => "stopped",
-            Self::Paused => "paused",
-            Self::New => "new",
-            Self::Good => "good",
-        }
-    }
+    /// The state of its backups.
+    pub state: FleetState,
 }
 
 /// The state of the backups of an account with this schedule.
 #[must_use]
-pub fn health(schedule: &FleetSchedule) -> FleetHealth {
+pub fn state(schedule: &FleetSchedule) -> FleetState {
     use crate::temporal::schedule::RunState;
     let ended = |it: &&StartedBackup| it.state != RunState::Running;
     match schedule.recent.iter().rev().find(ended).map(|it| it.state) {
-        Some(RunState::Failed | RunState::Retrying) => FleetHealth::Failed,
-        Some(RunState::Stopped) => FleetHealth::Stopped,
-        _ if schedule.is_paused => FleetHealth::Paused,
-        Some(RunState::Complete | RunState::Running) => FleetHealth::Good,
-        None => FleetHealth::New,
+        Some(RunState::Failed | RunState::Retrying) => FleetState::Failed,
+        Some(RunState::Stopped) => FleetState::Stopped,
+        _ if schedule.is_paused => FleetState::Paused,
+        Some(RunState::Complete | RunState::Running) => FleetState::Good,
+        None => FleetState::New,
     }
 }
 
@@ -278,9 +250,9 @@ pub fn status(env: &Env) -> Result<Vec<FleetAccount>, OpError> {
     let schedules = connect(env)?.list(env.clock.now()).map_err(|error| failed(env, &error))?;
     let mut accounts: Vec<_> = schedules
         .into_iter()
-        .map(|schedule| FleetAccount { health: health(&schedule), schedule })
+        .map(|schedule| FleetAccount { state: state(&schedule), schedule })
         .collect();
-    accounts.sort_by_key(|it| it.health);
+    accounts.sort_by_key(|it| it.state);
     Ok(accounts)
 }
 

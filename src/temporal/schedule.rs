@@ -124,8 +124,22 @@ pub struct FleetSchedule {
     pub note: Option<String>,
     /// Its newest backups, the newest last.
     pub recent: Vec<StartedBackup>,
-    /// The next start.
+    /// The next start, if it is not paused until then.
     pub next: Option<Timestamp>,
+}
+
+impl FleetSchedule {
+    /// The next start; `None` while the schedule is paused.
+    #[must_use]
+    pub fn next_start(&self) -> Option<Timestamp> {
+        self.next.filter(|_| !self.is_paused)
+    }
+
+    /// The backup that is under way or waits for a worker. There is one at most.
+    #[must_use]
+    pub fn running(&self) -> Option<&StartedBackup> {
+        self.recent.last().filter(|it| it.state == RunState::Running)
+    }
 }
 
 /// A change that `fleet apply` makes.

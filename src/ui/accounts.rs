@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::health::account_status::AccountStatus;
+use crate::health::fleet_state::FleetState;
 
 /// The accounts that the web UI shows. The process that serves it implements this.
 pub trait Accounts: Send + Sync {
@@ -93,20 +94,4 @@ pub struct FleetEntry {
     pub next: Option<Timestamp>,
     /// Start of the current backup; `None` if none is running.
     pub running: Option<Timestamp>,
-}
-
-crate::model::named::named! {
-    /// The state of an account in Temporal, worst first.
-    pub enum FleetState {
-        /// The newest backup that ended failed or is partial, or one waits for its repetition.
-        Failed = "failed",
-        /// The newest backup was cancelled or terminated.
-        Stopped = "stopped",
-        /// The schedule is paused.
-        Paused = "paused",
-        /// There was no backup yet.
-        New = "new",
-        /// The newest backup that ended is complete.
-        Good = "good",
-    }
 }

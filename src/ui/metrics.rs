@@ -14,7 +14,8 @@ use prometheus_client::registry::Registry;
 use crate::clock::Timestamp;
 use crate::health::account_status::AccountStatus;
 use crate::health::attempt::ProblemKind;
-use crate::ui::accounts::{AccountList, FleetEntry, FleetList, FleetState};
+use crate::health::fleet_state::FleetState;
+use crate::ui::accounts::{AccountList, FleetEntry, FleetList};
 
 /// A text format of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,9 +30,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use accounts::{
-    AccountList, Accounts, FleetEntry, FleetList, FleetState, Unavailable, VaultFile,
-};
+pub use accounts::{AccountList, Accounts, FleetEntry, FleetList, Unavailable, VaultFile};
 pub use guard::AccessToken;
 
 pub use axum::Router;

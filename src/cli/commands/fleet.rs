@@ -149,10 +149,11 @@ mod with_fleet {
     use super::{ApplyArgs, StatusArgs};
     use crate::cli::{App, CliError, CommandResult, Escaped, Exit, OpErrorKind, TextTable};
     use crate::format;
+    use crate::health::fleet_state::FleetState;
     use crate::ops::fleet::{
-        self, ActionResult, DeclarationSource, FleetAccount, FleetHealth, FleetPlan, ScheduleAction,
+        self, ActionResult, DeclarationSource, FleetAccount, FleetPlan, ScheduleAction,
     };
-    use crate::temporal::schedule::{RunState, ScheduleChange};
+    use crate::temporal::schedule::ScheduleChange;
 
     /// `fleet apply`.
     pub(super) fn apply(args: &ApplyArgs, app: &Arc<App>) -> Result<Exit, CliError> {
@@ -221,16 +222,9 @@ mod with_fleet {
     pub(super) fn status(args: &StatusArgs, app: &Arc<App>) -> Result<Exit, CliError> {
         let all = fleet::status(&app.env)?;
         let is_lost = all.is_empty() && fleet::has_configured_accounts(&app.env)?;
-        let count = |health| all.iter().filter(|it| it.health == health).count() as u64;
-        let totals = [
-            FleetHealth::Failed,
-            FleetHealth::Stopped,
-            FleetHealth::Paused,
-            FleetHealth::New,
-            FleetHealth::Good,
-        ]
-        .map(|health| (health, count(health)));
-        let running = all.iter().filter(|it| is_running(it)).count() as u64;
+        let count = |state| all.iter().filter(|it| it.state == state).count() as u64;
+        let totals = FleetState::ALL.map(|state| (state, count(state)));
+        let running = all.iter().filter(|it| it.schedule.running().is_some()).count() as u64;
         let page: Vec<_> = all.iter().skip(args.skip).take(args.limit).collect();
         if app.out.is_json() {
             let totals = totals.iter().map(|(it, count)| (it.name().to_owned(), json!(count)));
@@ -249,10 +243,10 @@ mod with_fleet {
                 let last = it.schedule.recent.last();
                 table.row([
                     it.schedule.account.clone(),
-                    it.health.name().to_owned(),
+                    it.state.name().to_owned(),
                     last.map_or("never".to_owned(), |it| format::age(it.started, now)),
                     last.map_or(String::new(), |it| it.state.name().to_owned()),
-                    match it.schedule.next.filter(|_| !it.schedule.is_paused) {
+                    match it.schedule.next_start() {
                         Some(next) => format::age(next, now),
                         None => "not scheduled".to_owned(),
                     },
@@ -276,16 +270,12 @@ mod with_fleet {
         if all.is_empty() {
             app.out.note("Temporal has no schedule; `linkvault fleet apply FILE` makes them");
         }
-        Ok(match all.iter().map(|it| it.health).min() {
+        Ok(match all.iter().map(|it| it.state).min() {
             None if is_lost => Exit::of(Ok(CommandResult::complete(false))),
-            Some(FleetHealth::Failed) => Exit::of(Err(OpErrorKind::Failed)),
-            Some(FleetHealth::Good) | None => Exit::Done,
+            Some(FleetState::Failed) => Exit::of(Err(OpErrorKind::Failed)),
+            Some(FleetState::Good) | None => Exit::Done,
             Some(_) => Exit::of(Ok(CommandResult::complete(false))),
         })
-    }
-
-    fn is_running(it: &FleetAccount) -> bool {
-        it.schedule.recent.last().is_some_and(|last| last.state == RunState::Running)
     }
 
     fn document(it: &FleetAccount) -> Value {
@@ -297,11 +287,11 @@ mod with_fleet {
         });
         json!({
             "account": schedule.account,
-            "state": it.health.name(),
+            "state": it.state.name(),
             "schedule": schedule.definition,
             "paused": schedule.is_paused,
             "note": schedule.note,
-            "next": schedule.next.filter(|_| !schedule.is_paused).map(|it| it.iso()),
+            "next": schedule.next_start().map(|it| it.iso()),
             "recent": recent.collect::<Vec<_>>(),
         })
     }
