@@ -169,7 +169,7 @@ impl FleetAccounts {
     /// The account in the configuration, if its vault is in a store.
     fn configured(&self, env: &Env, name: &str) -> Result<AccountConfig, Unavailable> {
         let unusable =
-            |error: OpError| fleet_pages::bad_configuration(&failure(&error, hint(env, &error)));
+            |error: OpError| fleet_pages::not_shown(name, &failure(&error, hint(env, &error)).text);
         let config = env.config().map_err(unusable)?;
         match config.accounts().iter().find(|it| it.name == name) {
             Some(account) if account.store.is_some() => Ok(account.clone()),

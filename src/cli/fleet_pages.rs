@@ -152,10 +152,7 @@ pub fn shown(
             let usable = !failure.as_ref().is_some_and(|it| it.is_other_vault);
             match copy.filter(|_| usable) {
                 Some(copy) => Ok(Some(format!("{} {text}", age(copy)))),
-                None => Err(Unavailable::Failed(
-                    format!("The vault of {name} cannot be shown"),
-                    text.to_owned(),
-                )),
+                None => Err(not_shown(name, text)),
             }
         }
     }
@@ -191,11 +188,10 @@ pub fn not_stored(name: &str, is_configured: bool, file: &Path) -> Unavailable {
     Unavailable::NotFound(what, hint)
 }
 
-/// The configuration of this machine cannot be used.
+/// The vault of an account cannot be shown.
 #[must_use]
-pub fn bad_configuration(failure: &StoreFailure) -> Unavailable {
-    let what = "The configuration of this machine cannot be used".to_owned();
-    Unavailable::Failed(what, failure.text.clone())
+pub fn not_shown(name: &str, why: &str) -> Unavailable {
+    Unavailable::Failed(format!("The vault of {name} cannot be shown"), why.to_owned())
 }
 
 /// To list a large fleet takes some time, so that a list of less than this age needs no remark.

@@ -186,18 +186,22 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         NextStep::UseOtherStore => {
             "use a store that supports conditional writes, such as Amazon S3"
         }
-        NextStep::RestoreStoredVault => {
-            "run `linkvault vault restore FILE --to ACCOUNT` with a copy of the vault, such as the \
-             local one"
+        NextStep::RestoreStoredVault(account) => {
+            return Cow::Owned(format!(
+                "run `linkvault vault restore FILE --to {account}` with a copy of the vault, such \
+                 as the local one"
+            ));
         }
         NextStep::NameIdentity => {
             "name the identity that encrypted it with `identity_file` or `identity_command` in \
              [fleet] of the configuration"
         }
         NextStep::CheckStoreAddress => "give each account an address of its own with `vault`",
-        NextStep::CheckStoreState => {
-            "if the store was restored from a backup, run `linkvault vault restore FILE --to \
-             ACCOUNT` with the local copy to put it again"
+        NextStep::CheckStoreState(account) => {
+            return Cow::Owned(format!(
+                "if the store was restored from a backup, run `linkvault vault restore FILE --to \
+                 {account}` with the local copy to put it again"
+            ));
         }
         NextStep::UseHomeOfFleet => {
             "set LINKVAULT_HOME to the folder whose config.toml has this fleet, or correct [fleet]"
@@ -243,14 +247,20 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
             "`linkvault check` shows what is damaged; restore the file from a copy, or move it \
              away and run `linkvault backup`"
         }
-        NextStep::RestoreOverForeignLog => {
-            "a copy was put in the place of the vault, the vault was removed, or another program \
-             wrote to it. Run `linkvault vault restore FILE --to ACCOUNT` with the copy, or with \
-             the vault itself: it leaves the log out"
+        NextStep::RestoreOverForeignLog(account) => {
+            let account = account.as_deref().unwrap_or("ACCOUNT");
+            return Cow::Owned(format!(
+                "a copy was put in the place of the vault, the vault was removed, or another \
+                 program wrote to it. Run `linkvault vault restore FILE --to {account}` with the \
+                 copy, or with the vault itself: it leaves the log out"
+            ));
         }
-        NextStep::RestoreBesideLog => {
-            "put the vault back, or run `linkvault vault restore FILE --to ACCOUNT` with a copy; \
-             to begin a new vault, move the log away"
+        NextStep::RestoreBesideLog(account) => {
+            let account = account.as_deref().unwrap_or("ACCOUNT");
+            return Cow::Owned(format!(
+                "put the vault back, or run `linkvault vault restore FILE --to {account}` with a \
+                 copy; to begin a new vault, move the log away"
+            ));
         }
         NextStep::NameOwningAccount => {
             "name the account that the copy belongs to with --to, or restore another copy"

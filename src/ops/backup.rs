@@ -10,7 +10,7 @@ use super::backup_attempts::{
     attempt_of_error, attempt_of_snapshot, emptied, field_changes, recent, save_attempt,
 };
 use super::input::scope;
-use super::{Env, OpError, OpErrorKind, StoredWork};
+use super::{Env, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::api::pacer::Pacer;
 use crate::clock::Timestamp;
 use crate::config::{AccountConfig, StatisticsSetting};
@@ -250,7 +250,7 @@ pub fn estimate(env: &Env, request: &BackupRequest<'_>) -> Result<BackupEstimate
     let options = request.options("")?;
     let mut known = None;
     let mut due = 0;
-    if let Some(vault) = Vault::open_if_there(&account.vault)? {
+    if let Some(vault) = state_ref::open_if_there(account)? {
         known = vault.snapshots()?.pop();
         let all = options.stats == StatisticsMode::All;
         due = vault.statistics_to_fetch(SnapshotId(i64::MAX), all)?.len() as u64;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::account_session::{AccountSession, SessionLimits};
-use super::{Env, OpError};
+use super::{Env, OpError, state_ref};
 use crate::api::base_url::BaseUrl;
 use crate::api::client::GetOptions;
 use crate::api::error::ApiErrorKind;
@@ -19,7 +19,7 @@ use crate::model::named::named;
 use crate::progress::NoProgress;
 use crate::vault::lock::{Lock, LockHolder};
 use crate::vault::snapshot::SnapshotStatus;
-use crate::vault::{AccountIdentity, IdentityPart, Vault, VaultError};
+use crate::vault::{AccountIdentity, IdentityPart, VaultError};
 
 /// `doctor` reports a failure at once, without retries.
 const ONCE: GetOptions = GetOptions { retries: Some(0) };
@@ -127,7 +127,7 @@ pub fn examine(env: &Env, account: &AccountConfig) -> Vec<CheckFinding> {
 
 /// The vault of `account`, and the account to which it belongs.
 fn vault(account: &AccountConfig) -> Result<(CheckResult, Option<AccountIdentity>), OpError> {
-    let Some(vault) = Vault::open_if_there(&account.vault)? else {
+    let Some(vault) = state_ref::open_if_there(account)? else {
         return Ok((CheckResult::NoVault, None));
     };
     let snapshots = vault.snapshots()?;

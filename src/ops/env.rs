@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::error_sources::vault_error;
 use super::events::{Events, PlanAnswer, PlanQuestion};
 use super::stored_state::{self, EndedSessions};
 use super::stored_vault::{self, IdentityCache, LocalFile, StoredVault, StoredWork};
@@ -373,7 +374,8 @@ impl Env {
     /// # Errors
     /// If the vault cannot be opened.
     pub(super) fn open_vault(&self, account: &AccountConfig) -> Result<Vault, OpError> {
-        let mut vault = Vault::open_or_create(&account.vault)?;
+        let opened = Vault::open_or_create(&account.vault);
+        let mut vault = opened.map_err(|error| vault_error(error, &account.name))?;
         if let Some(stored) = self.stored_vault(account)? {
             stored_vault::require_copy(&stored, &vault)?;
             let checkpoints = stored_vault::checkpoints(&stored)?;

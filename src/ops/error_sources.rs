@@ -53,7 +53,16 @@ pub fn vault_error(error: VaultError, account: &str) -> OpError {
             OpError::new(OpErrorKind::NotFound, format_args!("{account} has no run {run}"))
                 .next(NextStep::ListRuns(Some(account.to_owned())))
         }
-        error => error.into(),
+        error => {
+            let is_foreign = matches!(error, VaultError::ForeignLog { .. });
+            let is_alone = matches!(error, VaultError::LogAlone { .. });
+            let account = Some(account.to_owned());
+            match OpError::from(error) {
+                it if is_foreign => it.next(NextStep::RestoreOverForeignLog(account)),
+                it if is_alone => it.next(NextStep::RestoreBesideLog(account)),
+                it => it,
+            }
+        }
     }
 }
 
@@ -159,4 +168,23 @@ pub fn without_skip(failure: OpError) -> OpError {
 /// The error for a file that cannot be written.
 pub fn cannot_write(path: &Path, error: &std::io::Error) -> OpError {
     OpError::new(OpErrorKind::Failed, format_args!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn the_hint_for_a_log_without_its_vault_names_the_account() {
+        let file = || PathBuf::from("main.db");
+        let next = |error| vault_error(error, "main").next.map(|it| *it);
+        let account = || Some("main".to_owned());
+        let foreign = VaultError::ForeignLog { path: file(), log: file() };
+        assert_eq!(next(foreign), Some(NextStep::RestoreOverForeignLog(account())));
+        let alone = VaultError::LogAlone { path: file(), log: file() };
+        assert_eq!(next(alone), Some(NextStep::RestoreBesideLog(account())));
+        assert_eq!(next(VaultError::Full(file())), Some(NextStep::FreeSpace));
+    }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::account_options::retention_decisions;
 use super::account_session::lock_command;
+use super::error_sources::vault_error;
 use super::vault_copy::renew_copy;
 use super::{Env, NextStep, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::clock::Clock;
@@ -62,7 +63,8 @@ pub(super) fn plan_locked<'a>(
 ) -> Result<RetentionPlan<'a>, OpError> {
     let words = lock_command(command, &account.name);
     let lock = Lock::take(&account.vault, &words, timeout, clock)?;
-    decide(account, rules, Vault::open(&account.vault)?, Some(lock))
+    let vault = Vault::open(&account.vault).map_err(|error| vault_error(error, &account.name))?;
+    decide(account, rules, vault, Some(lock))
 }
 
 fn decide<'a>(

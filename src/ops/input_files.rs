@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::desired_input::{DesiredInput, InputOwner, UntouchedTable};
 use super::input_tables::{InputTable, MOST_NAMED, TableContent, kind_from_name};
 use super::sheet_files::{names_in, sheet_files};
-use super::{Env, NextStep, OpError, OpErrorKind};
+use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::apply::deleted_since;
 use crate::change::csv_files::{
     self, CsvKind, CsvProblems, CsvRecords, ExportContext, TextEncoding,
@@ -20,7 +20,6 @@ use crate::config::AccountConfig;
 use crate::files::open_named;
 use crate::format;
 use crate::model::{Resource, State};
-use crate::vault::Vault;
 
 pub use super::input_tables::CsvOptions;
 
@@ -543,7 +542,7 @@ fn base(
         true => format!("snapshot #{number} of the export is not in the vault, so {every}"),
         false => other(),
     };
-    let Some(mut vault) = Vault::open_if_there(&account.vault)? else { return Ok(Err(gone)) };
+    let Some(mut vault) = state_ref::open_if_there(account)? else { return Ok(Err(gone)) };
     let found = vault.snapshots()?.into_iter().find(|it| it.number == number);
     if found.is_none_or(|it| it.digest.as_ref() != Some(digest)) {
         return Ok(Err(gone));

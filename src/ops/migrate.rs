@@ -294,7 +294,7 @@ fn recorded_flags(
     source: &StateRef,
     given: &MigrationFlags,
 ) -> Result<Option<(MigrationFlags, RunId)>, OpError> {
-    let Some(vault) = Vault::open_if_there(&source.account.vault)? else { return Ok(None) };
+    let Some(vault) = state_ref::open_if_there(&source.account)? else { return Ok(None) };
     let Some(identity) = vault.identity()? else { return Ok(None) };
     let origin = format!("{}#{}", identity.service, identity.account);
     given.completed(env, &session.vault, &origin)

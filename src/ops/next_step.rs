@@ -75,14 +75,14 @@ pub enum NextStep {
     CheckStore,
     /// Keep the vault in a store that checks the conditions of a put.
     UseOtherStore,
-    /// Restore a vault, one of whose objects is damaged, from a copy.
-    RestoreStoredVault,
+    /// Restore the vault of this account, one of whose objects is damaged, from a copy.
+    RestoreStoredVault(String),
     /// Configure the identity to which the objects of a vault are encrypted.
     NameIdentity,
     /// Give each account an address of its own.
     CheckStoreAddress,
-    /// Find out why a store has an older state than before.
-    CheckStoreState,
+    /// Find out why the store of this account has an older state than before.
+    CheckStoreState(String),
     /// Set the clock of this machine.
     SetClock,
     /// Restore the newest object of a vault whose `HEAD` is lost.
@@ -109,10 +109,10 @@ pub enum NextStep {
     CheckVault,
     /// Run `check`, and restore the vault from a copy.
     CheckVaultAndRestore,
-    /// Run `vault restore`, which leaves out a log that belongs to another file.
-    RestoreOverForeignLog,
-    /// Put the missing vault back beside its log, or restore a copy.
-    RestoreBesideLog,
+    /// Run `vault restore`, which leaves out a log that belongs to another file, for this account.
+    RestoreOverForeignLog(Option<String>),
+    /// Put the missing vault of this account back beside its log, or restore a copy.
+    RestoreBesideLog(Option<String>),
     /// Name the account to which the copy of a vault belongs.
     NameOwningAccount,
     /// Free disk space and repeat the command.
@@ -250,8 +250,8 @@ impl NextStep {
             }
             VaultError::OtherAccount { what: IdentityPart::Account, .. } => Self::CheckKeyAndUrl,
             VaultError::Damaged { .. } => Self::CheckVaultAndRestore,
-            VaultError::ForeignLog { .. } => Self::RestoreOverForeignLog,
-            VaultError::LogAlone { .. } => Self::RestoreBesideLog,
+            VaultError::ForeignLog { .. } => Self::RestoreOverForeignLog(None),
+            VaultError::LogAlone { .. } => Self::RestoreBesideLog(None),
             VaultError::InUse(_) => Self::WaitForProcess,
             VaultError::Checkpoint(error) if !error.is_lost => Self::CheckStore,
             VaultError::Finished(_) | VaultError::Checkpoint(_) => Self::RunAgain,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::account_options::max_staleness;
 use super::account_session::{AccountSession, SessionLimits, lock_command};
-use super::{Env, OpError};
+use super::{Env, OpError, state_ref};
 use crate::apply;
 use crate::change::cost::{CrawlRequests, cost};
 use crate::change::labels::contents;
@@ -92,7 +92,7 @@ pub fn observe_account(
     let progress = env.progress(&account.name);
     let words = lock_command("plan", &account.name);
     let mut session = AccountSession::open(env, account, &words, bounds, Arc::clone(&progress))?;
-    let own = Vault::open_if_there(&account.vault)?;
+    let own = state_ref::open_if_there(account)?;
     observe_aside(&*env.clock, account, &mut session, own.as_ref(), &*progress, which)
 }
 

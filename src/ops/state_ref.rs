@@ -7,6 +7,7 @@ use chrono::{DateTime, FixedOffset};
 
 use super::Env;
 use super::account_session::{AccountSession, SessionLimits, lock_command};
+use super::error_sources::vault_error;
 use super::{NextStep, OpError, OpErrorKind};
 use crate::apply::deleted_since;
 use crate::change::desired::RecordIds;
@@ -148,7 +149,7 @@ impl LoadedState {
 
 /// The account to which the vault of `account` belongs; `None` without a vault or for an empty one.
 pub fn identity_of(account: &AccountConfig) -> Result<Option<AccountIdentity>, OpError> {
-    let vault = Vault::open_if_there(&account.vault)?;
+    let vault = open_if_there(account)?;
     Ok(vault.map(|vault| vault.identity()).transpose()?.flatten())
 }
 
@@ -267,7 +268,7 @@ impl StateRef {
         let mut session =
             AccountSession::open(env, &self.account, &words, bounds, Arc::clone(&progress))?;
         // The live account must be the account of the vault.
-        let (mut vault, sent_now) = match Vault::open_if_there(&self.account.vault)? {
+        let (mut vault, sent_now) = match open_if_there(&self.account)? {
             Some(own) => (own.empty_of_same_account()?, own.sent_values(None, which)?),
             None => (Vault::in_memory()?, SentValues::new()),
         };
@@ -331,8 +332,16 @@ pub fn open(account: &AccountConfig) -> Result<Vault, OpError> {
             OpError::new(OpErrorKind::NotFound, format_args!("{name} has no vault yet"))
                 .next(NextStep::BackUp(Some(name.clone())))
         }
-        error => error.into(),
+        error => vault_error(error, &account.name),
     })
+}
+
+/// Opens an account's vault for reading, if there is one.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn open_if_there(account: &AccountConfig) -> Result<Option<Vault>, OpError> {
+    Vault::open_if_there(&account.vault).map_err(|error| vault_error(error, &account.name))
 }
 
 /// The only configured account, for the reference `text`, which names no account.

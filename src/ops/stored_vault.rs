@@ -338,6 +338,7 @@ mod with_stores {
         if let Some(local) = error.vault {
             return local.into();
         }
+        let name = &it.account.name;
         let (kind, next) = match error.kind {
             StoreErrorKind::Lost => (OpErrorKind::Stale, NextStep::RunAgain),
             StoreErrorKind::Unavailable | StoreErrorKind::Refused | StoreErrorKind::NoBucket => {
@@ -348,15 +349,16 @@ mod with_stores {
             StoreErrorKind::LocalRecord => (OpErrorKind::Vault, NextStep::MoveCopyAway),
             StoreErrorKind::NoSpace => (OpErrorKind::Vault, NextStep::FreeSpace),
             StoreErrorKind::NoConditions => (OpErrorKind::Failed, NextStep::UseOtherStore),
-            StoreErrorKind::Damaged => (OpErrorKind::Vault, NextStep::RestoreStoredVault),
+            StoreErrorKind::Damaged => {
+                (OpErrorKind::Vault, NextStep::RestoreStoredVault(name.clone()))
+            }
             StoreErrorKind::Encrypted => (OpErrorKind::Vault, NextStep::NameIdentity),
             StoreErrorKind::Newer => (OpErrorKind::Vault, NextStep::UseNewerProgram),
             StoreErrorKind::NoHead => (OpErrorKind::Vault, NextStep::FindNewestObject),
             StoreErrorKind::OtherAccount => (OpErrorKind::Vault, NextStep::CheckStoreAddress),
-            StoreErrorKind::Older => (OpErrorKind::Vault, NextStep::CheckStoreState),
+            StoreErrorKind::Older => (OpErrorKind::Vault, NextStep::CheckStoreState(name.clone())),
             StoreErrorKind::LocalCopy => (OpErrorKind::Vault, NextStep::MoveFileAway),
         };
-        let name = &it.account.name;
         let address = it.account.store.as_ref().map(ToString::to_string).unwrap_or_default();
         let message = format!("cannot {doing} of {name} at {address}: {error}");
         OpError::new(kind, it.redactor.text(&message)).next(next)

@@ -1,12 +1,11 @@
 //! The contents of an account's vault on which its status depends.
 
-use super::OpError;
 use super::account_session::known_limit;
 use super::backup_attempts::{attempt_of_snapshot, emptied, is_limited, recent};
+use super::{OpError, state_ref};
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::health::attempt::VaultSummary;
-use crate::vault::Vault;
 use crate::vault::lock::{Lock, LockPurpose};
 
 /// The summary of the vault of `account`; without a vault, only the rate limit and a running
@@ -16,7 +15,7 @@ use crate::vault::lock::{Lock, LockPurpose};
 /// If the vault exists and cannot be read.
 pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
     let limit = known_limit(account);
-    let Some(vault) = Vault::open_if_there(&account.vault)? else {
+    let Some(vault) = state_ref::open_if_there(account)? else {
         let running = backup_running_since(account);
         return Ok(VaultSummary { limit, running, ..VaultSummary::default() });
     };

@@ -1,6 +1,6 @@
 //! The workflow that backs one account up. Temporal replays it from its history, also with a newer
-//! program, so a change of the order of its activities and timers needs `ctx.patched`, and
-//! `tests/fleet` replays recorded histories of earlier programs.
+//! program, so a change of the order of its activities and timers needs `ctx.patched`. The tests
+//! below replay histories that earlier programs recorded, in `tests/fleet/histories`.
 
 use std::time::Duration;
 

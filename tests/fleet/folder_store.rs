@@ -138,10 +138,13 @@ fn the_daemon_fetches_before_a_backup_and_puts_after_it() {
     assert_eq!(document["snapshots"][0]["snapshot"], 2, "{document}");
 }
 
-/// A backup that has fetched its vault, and was stopped while it reads the service.
-pub fn stopped_backup(machine: &TestEnvironment) -> Child {
+/// A backup that has fetched its vault, and was stopped while it reads the service. Before its first
+/// request it changes the store, with a lock that other machines wait for.
+pub fn stopped_backup(machine: &TestEnvironment, service: &LiveService) -> Child {
+    let before = service.request_count();
     let backup = machine.start(&["backup", "-q"]);
-    until("the backup has begun", || machine.path("vaults/main.db-wal").exists());
+    let has_vault = || machine.path("vaults/main.db-wal").exists();
+    until("the backup has begun", || service.request_count() > before && has_vault());
     machine.signal("-STOP", &backup);
     backup
 }
@@ -153,7 +156,7 @@ fn a_killed_backup_continues_on_its_machine_and_is_put_then() {
     // Without a limit, no machine waits for another one.
     one.run(&["doctor"]).succeeds();
     shared.service.faults("latency=100ms");
-    let mut killed = stopped_backup(&one);
+    let mut killed = stopped_backup(&one, &shared.service);
     killed.kill().unwrap();
     killed.wait().unwrap();
     shared.service.faults("latency=0ms");
@@ -162,7 +165,7 @@ fn a_killed_backup_continues_on_its_machine_and_is_put_then() {
     assert_eq!((snapshots(&one), snapshots(&other)), (1, 1));
     // Another machine is faster than the one that was killed.
     shared.service.faults("latency=100ms");
-    let mut killed = stopped_backup(&one);
+    let mut killed = stopped_backup(&one, &shared.service);
     killed.kill().unwrap();
     killed.wait().unwrap();
     shared.service.faults("latency=0ms");
@@ -180,7 +183,7 @@ fn a_backup_that_another_machine_overtook_changes_nothing_and_exits_with_4() {
     one.run(&["backup", "-q"]).succeeds();
     other.run(&["snapshots", "main"]).succeeds();
     shared.service.faults("latency=100ms");
-    let stopped = stopped_backup(&other);
+    let stopped = stopped_backup(&other, &shared.service);
     one.run(&["backup", "-q"]).succeeds();
     let newer = shared.head();
     other.signal("-CONT", &stopped);
@@ -255,7 +258,8 @@ fn each_damaged_object_is_one_error_and_the_local_copy_stays() {
     fs::write(&object, fs::read(zipped).unwrap()).unwrap();
     let size = fs::metadata(&object).unwrap().len();
     shared.write_head(|head| head["size"] = json!(size));
-    shared.machine().run(&["snapshots", "main"]).exits_with(1).stderr_has("is damaged");
+    let refused = shared.machine().run(&["snapshots", "main"]).exits_with(1);
+    refused.stderr_has("is damaged").stderr_has("`linkvault vault restore FILE --to main`");
 }
 
 #[test]

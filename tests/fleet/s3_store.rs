@@ -45,7 +45,7 @@ fn machines_share_a_vault_on_an_s3_server() {
     let cut = machine(&service, &server.url, "vaults");
     assert_eq!(snapshots(&cut), 3);
     service.faults("latency=100ms");
-    let stopped = stopped_backup(&cut);
+    let stopped = stopped_backup(&cut, &service);
     one.run(&["backup", "-q"]).succeeds();
     cut.signal("-CONT", &stopped);
     cut.wait(stopped).exits_with(4).stderr_has("another machine put a newer vault meanwhile");
