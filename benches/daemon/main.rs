@@ -52,8 +52,8 @@ fn main() -> ExitCode {
     assert_eq!(vaults(home.path()), count, "not everybody was backed up");
     memory(&mut table, "peak memory of it, 32 at a time", peak, MAX_WORKING);
     let begun = Instant::now();
-    let settled = |_| begun.elapsed() > Duration::from_secs(10);
-    let (_, idle) = watch(daemon(home.path(), &["--listen", "off"]), settled);
+    let is_at_rest = |_| begun.elapsed() > Duration::from_secs(10);
+    let (_, idle) = watch(daemon(home.path(), &["--listen", "off"]), is_at_rest);
     memory(
         &mut table,
         &format!("memory of a daemon with {count} accounts at rest"),

@@ -167,13 +167,13 @@ impl PlanRunner<'_> {
             if !work.is_open() || work.step.verb == Verb::Create {
                 continue;
             }
-            let in_doubt = work.may_have_run && !work.retried;
-            if in_doubt && matches!(work.step.verb, Verb::Update | Verb::Delete) {
+            let may_be_done = work.may_have_run && !work.retried;
+            if may_be_done && matches!(work.step.verb, Verb::Update | Verb::Delete) {
                 self.close_if_evident(nth, now, &ours)?;
                 continue;
             }
             let Some(why) = self.external_changes(nth, now, &ours) else { continue };
-            if in_doubt {
+            if may_be_done {
                 self.close_as_unknown(nth, &format!("it {why}"))?;
             } else {
                 self.intended.remove(&nth);

@@ -95,7 +95,7 @@ pub fn decide(
     let all = candidates(vault, run)?;
     let open = all.into_iter().find(|open| open.step.step == step);
     let open = open.ok_or_else(|| fault("it needs no decision".to_owned()))?;
-    let settled = match decision {
+    let result = match decision {
         StepDecision::Adopt(id) => {
             let ids: Vec<_> = open.candidates.iter().map(|record| record.key.id()).collect();
             if !ids.contains(&id) {
@@ -122,7 +122,7 @@ pub fn decide(
         StepDecision::Retry => StepResult::of(StepState::Planned),
         StepDecision::Skip => StepResult::of(StepState::Skipped).with_message(MAY_BE_DONE),
     };
-    Ok(vault.record_result(run, step, &settled, now, false)?)
+    Ok(vault.record_result(run, step, &result, now, false)?)
 }
 
 /// Finishes a run without sending its remaining steps. Unknown outcomes stay unknown.

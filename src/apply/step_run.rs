@@ -217,12 +217,12 @@ impl PlanRunner<'_> {
             Err(why) => {
                 self.intended.remove(&nth);
                 let work = &self.all[nth];
-                let settled = if work.may_have_run && step_request::sets_password(&work.step) {
+                let result = if work.may_have_run && step_request::sets_password(&work.step) {
                     StepResult::of(StepState::Unknown).with_message(MAY_BE_SET)
                 } else {
                     StepResult::of(StepState::Refused).with_message(why)
                 };
-                return self.close(nth, &settled);
+                return self.close(nth, &result);
             }
         };
         let verb = self.all[nth].step.verb;

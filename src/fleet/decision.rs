@@ -39,7 +39,7 @@ pub enum FetchDecision {
 /// The present record. The process may have been killed after it replaced the local copy, or
 /// after it put an object that `HEAD` names.
 #[must_use]
-pub fn settled(record: FetchRecord, local: &LocalCopy, remote: Option<&Head>) -> FetchRecord {
+pub fn recovered(record: FetchRecord, local: &LocalCopy, remote: Option<&Head>) -> FetchRecord {
     let FetchRecord { base, pending, begun, arriving } = record;
     if let Some(replaced) = arriving.filter(|arriving| local.is_as(arriving)) {
         return FetchRecord { base: Some(replaced), ..FetchRecord::default() };
@@ -53,7 +53,7 @@ pub fn settled(record: FetchRecord, local: &LocalCopy, remote: Option<&Head>) ->
     }
 }
 
-/// Decides what a fetch does. `record` is [`settled`].
+/// Decides what a fetch does. `record` is [`recovered`].
 #[must_use]
 pub fn fetch_decision(
     local: &LocalCopy,
@@ -224,15 +224,15 @@ mod tests {
             local in local(), remote in maybe(some_head()), begun in any::<bool>(),
         ) {
             let record = FetchRecord { base, pending, begun, arriving };
-            let settled = settled(record.clone(), &local, remote.as_ref());
-            prop_assert_eq!(&settled.arriving, &None);
+            let recovered = recovered(record.clone(), &local, remote.as_ref());
+            prop_assert_eq!(&recovered.arriving, &None);
             let shown = |it: &FetchedObject| remote.as_ref().is_some_and(|now| now.follows(&it.head));
             let expected = record.arriving.clone().filter(|it| local.is_as(it));
             let expected = expected.or(record.pending.clone().filter(shown)).or(record.base);
-            prop_assert_eq!(settled.base, expected);
+            prop_assert_eq!(recovered.base, expected);
             // A put that may still arrive is not forgotten.
             if let Some(pending) = record.pending && !shown(&pending) && !record.arriving.is_some_and(|it| local.is_as(&it)) {
-                prop_assert_eq!(settled.pending, Some(pending));
+                prop_assert_eq!(recovered.pending, Some(pending));
             }
         }
     }

@@ -74,8 +74,9 @@ struct SharedRecord {
     known: Option<(ObjectTag, StateDocument)>,
     /// The attempts that it lacks.
     unsynced: Vec<LateAttempt>,
-    /// The puts without an answer since.
-    doubts: Vec<Doubt>,
+    /// The puts since then that may have been done: `doubts` in the file, whose keys stay.
+    #[serde(rename = "doubts")]
+    unknown_puts: Vec<UnknownPut>,
 }
 
 /// An attempt with what [`PersistedState`] has apart from it.
@@ -88,7 +89,7 @@ struct LateAttempt {
 
 /// A put that may have been done.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Doubt {
+struct UnknownPut {
     write: String,
     /// The number of the document that it was to make.
     sequence: u64,
@@ -209,9 +210,10 @@ impl SharedState {
                 let known = local.shared.known.as_ref().map(|(_, document)| document.clone());
                 let mut document = known.unwrap_or_default();
                 let mut shared_outbox = document.state.outbox.clone();
-                let in_doubt = local.shared.doubts.iter().flat_map(|it| it.state.outbox.iter());
-                let in_doubt = in_doubt.filter(|it| it.alert.at.plus(DELIVERY_TIME) > now);
-                shared_outbox.extend(in_doubt.cloned());
+                let maybe_shared =
+                    local.shared.unknown_puts.iter().flat_map(|it| it.state.outbox.iter());
+                let maybe_shared = maybe_shared.filter(|it| it.alert.at.plus(DELIVERY_TIME) > now);
+                shared_outbox.extend(maybe_shared.cloned());
                 document.state = local.state;
                 make(&mut document);
                 local.state = document.state.clone();
@@ -236,7 +238,7 @@ impl SharedState {
     ) -> Result<(ObjectTag, StateDocument), StoreError> {
         let before = local.shared.unsynced.len();
         let mut found = match &local.shared.known {
-            Some((tag, document)) if !is_fresh && local.shared.doubts.is_empty() => {
+            Some((tag, document)) if !is_fresh && local.shared.unknown_puts.is_empty() => {
                 Found::Document(tag.clone(), Box::new(document.clone()))
             }
             _ => self.read()?,
@@ -282,7 +284,7 @@ impl SharedState {
             writes.push(write.clone());
             let attempts = attempts - (before - local.shared.unsynced.len());
             let StateDocument { sequence, state, .. } = document;
-            local.shared.doubts.push(Doubt { write, sequence, attempts, state });
+            local.shared.unknown_puts.push(UnknownPut { write, sequence, attempts, state });
             found = match self.read() {
                 Ok(found) => found,
                 Err(error) => return Err(failure.unwrap_or(error)),
@@ -308,10 +310,10 @@ impl SharedState {
         }
         let state = self.merged(local, Some(theirs)).state;
         let done = self.done(local, theirs).map_or(0, |it| it.attempts);
-        let SharedRecord { known, unsynced, doubts, .. } = &mut local.shared;
+        let SharedRecord { known, unsynced, unknown_puts, .. } = &mut local.shared;
         unsynced.drain(..done.min(unsynced.len()));
         // A put that was to make a document before this one will never be done.
-        doubts.retain(|it| it.sequence > theirs.sequence);
+        unknown_puts.retain(|it| it.sequence > theirs.sequence);
         *known = Some((tag.clone(), theirs.clone()));
         local.state = state;
     }
@@ -327,13 +329,13 @@ impl SharedState {
                 known.map(|it| (it.sequence, it.machines.clone())).unwrap_or_default();
             return StateDocument { sequence, machines, ..document };
         };
-        let doubt = self.done(local, theirs);
+        let put = self.done(local, theirs);
         let empty = PersistedState::default();
-        let base = doubt.map(|it| &it.state).or(known.map(|it| &it.state)).unwrap_or(&empty);
+        let base = put.map(|it| &it.state).or(known.map(|it| &it.state)).unwrap_or(&empty);
         let mut document = StateDocument { state: local.state.clone(), ..theirs.clone() };
         document.state.pending.clear();
         document.state.rebase(base, &theirs.state);
-        for late in unsynced.iter().skip(doubt.map_or(0, |it| it.attempts)) {
+        for late in unsynced.iter().skip(put.map_or(0, |it| it.attempts)) {
             let field_changes = late.field_changes.clone();
             document.state.add_late(&BackupAttempt { field_changes, ..late.attempt.clone() });
         }
@@ -342,8 +344,8 @@ impl SharedState {
     }
 
     /// The put without an answer that `theirs` shows to be done.
-    fn done<'a>(&self, local: &'a LocalState, theirs: &StateDocument) -> Option<&'a Doubt> {
-        local.shared.doubts.iter().find(|it| theirs.was_written(&self.machine, &it.write))
+    fn done<'a>(&self, local: &'a LocalState, theirs: &StateDocument) -> Option<&'a UnknownPut> {
+        local.shared.unknown_puts.iter().find(|it| theirs.was_written(&self.machine, &it.write))
     }
 
     fn read(&self) -> Result<Found, StoreError> {
@@ -413,7 +415,7 @@ impl SharedState {
         }
         // Only the state itself has a bounded size.
         let mut smaller = local.clone();
-        smaller.shared.doubts.clear();
+        smaller.shared.unknown_puts.clear();
         smaller.shared.known = None;
         state_file::replace(&path, &smaller).map_err(fail)
     }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use tempfile::tempfile_in;
 
-use super::decision::{FetchDecision, LocalCopy, PutOutcome, fetch_decision, put_outcome, settled};
+use super::decision::{
+    FetchDecision, LocalCopy, PutOutcome, fetch_decision, put_outcome, recovered,
+};
 use super::encryption::Identity;
 use super::error::{StoreError, StoreErrorKind};
 use super::fetch_file::FetchFile;
@@ -111,7 +113,7 @@ impl VaultStore {
     fn fetch_head(&self, remote: Option<(Head, ObjectTag)>) -> Result<FetchReport, StoreError> {
         let (known, local) = (self.record()?, self.local()?);
         let (head, tag) = remote.unzip();
-        let record = settled(known.clone(), &local, head.as_ref());
+        let record = recovered(known.clone(), &local, head.as_ref());
         let decision = fetch_decision(&local, &record, head.as_ref());
         let refuse = |kind, what| Err(StoreError::new(kind, what));
         let Some(head) = head else {
@@ -217,7 +219,7 @@ impl VaultStore {
             };
             if known.pending.is_some() && over == PutOver::Fetched {
                 // An earlier put may have been done since it failed, as its answer was lost.
-                known = self.settle(known)?;
+                known = self.recover(known)?;
             }
             match self.attempt_over(known, over)? {
                 // An earlier put of this machine arrived late.
@@ -229,9 +231,9 @@ impl VaultStore {
     }
 
     /// The present record, after a put whose outcome is not known.
-    fn settle(&self, known: FetchRecord) -> Result<FetchRecord, StoreError> {
+    fn recover(&self, known: FetchRecord) -> Result<FetchRecord, StoreError> {
         let (head, tag) = self.head()?.unzip();
-        let mut record = settled(known.clone(), &self.local()?, head.as_ref());
+        let mut record = recovered(known.clone(), &self.local()?, head.as_ref());
         if let (Some(base), Some(head)) = (&mut record.base, head)
             && head.is_same_object(&base.head)
         {

@@ -159,7 +159,7 @@ fn migrate_fetched(
     warn_of_suspicious(env, &given.suspicious);
     let moved = MovedAccount::read(env, &request.limits, target, &given.options.which)?;
     let mapped = moved.map(&given.options);
-    mapped.warnings.iter().for_each(|doubt| env.warn(doubt));
+    mapped.warnings.iter().for_each(|warning| env.warn(warning));
     move_records(session, request, &moved, mapped, flags)
 }
 

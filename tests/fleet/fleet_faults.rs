@@ -159,7 +159,7 @@ impl Fleet {
 
     /// Waits until no backup is under way. One that failed is repeated minutes later; it is ended
     /// instead. Returns the number of these.
-    fn settle(&self, limit: Duration) -> usize {
+    fn wait_until_idle(&self, limit: Duration) -> usize {
         let end = self.clock.monotonic() + limit;
         loop {
             let running = self.running();
@@ -410,7 +410,7 @@ fn a_fleet_loses_nothing_under_faults() {
     let mut workers: Vec<_> = machines.map(|it| Worker::start(it, slots)).collect();
     fleet.run_all();
     make_faults(&mut fleet, &mut workers, &mut Rng::with_seed(seed), scale);
-    let ended = fleet.settle(limit);
+    let ended = fleet.wait_until_idle(limit);
     println!("{ended} backups waited for a repetition");
     fleet.observe();
 
@@ -418,7 +418,7 @@ fn a_fleet_loses_nothing_under_faults() {
     let before: Vec<_> = fleet.seen.iter().map(|it| it.keys().max().copied()).collect();
     let healed = fleet.clock.now();
     fleet.run_all();
-    assert_eq!(fleet.settle(limit), 0, "backups failed after the faults");
+    assert_eq!(fleet.wait_until_idle(limit), 0, "backups failed after the faults");
     let (mut requests, mut lost) = (0, 0);
     for (account, before) in before.iter().enumerate() {
         fleet.observer.run(&["check", &name(account)]).succeeds();

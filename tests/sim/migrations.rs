@@ -228,7 +228,7 @@ impl Simulation {
             self.stop_faults();
             if undone.is_empty() {
                 self.moved = nth + 1;
-                return self.assert_settled(&moving);
+                return self.assert_nothing_is_planned(&moving);
             }
             let behaviour = self.new.service().behaviour().to_string();
             let refusal = REFUSALS.iter().any(|it| behaviour.contains(it));
@@ -244,7 +244,7 @@ impl Simulation {
 
     /// Asserts that another plan has no steps, and the same unsupported changes.
     #[track_caller]
-    fn assert_settled(&mut self, moving: &MigrationPlan) {
+    fn assert_nothing_is_planned(&mut self, moving: &MigrationPlan) {
         let (again, _) = self.plan(false);
         assert_eq!(again.plan.steps, [], "planned again");
         assert_eq!(again.plan.unsupported, moving.plan.unsupported, "planned again");

@@ -437,14 +437,18 @@ impl Simulation {
         if clean {
             let differs = journal.iter().find(|row| row.differs());
             assert_eq!(differs, None, "what is done is not as asked");
-            self.assert_settled(desired_state, &made.unsupported);
+            self.assert_nothing_is_planned(desired_state, &made.unsupported);
         }
         Some(Applied { outcome, before, clean, alone })
     }
 
     /// Asserts that the same desired state gives no more steps, and the same unsupported changes.
     #[track_caller]
-    fn assert_settled(&mut self, desired_state: &Desired, unsupported: &[UnsupportedChange]) {
+    fn assert_nothing_is_planned(
+        &mut self,
+        desired_state: &Desired,
+        unsupported: &[UnsupportedChange],
+    ) {
         let (again, _) = desired_state.plan(&mut self.world).unwrap();
         assert_eq!(again.steps, [], "planned again");
         // There may be another reason: the run may have deleted the record that had the id of a
