@@ -114,7 +114,7 @@ fn machines_share_a_vault_on_a_store_with_generations() {
     assert_eq!(listed.matches("<Key>").count(), 4, "HEAD, STATE and two objects: {listed}");
     // The second of two machines loses.
     service.faults("latency=100ms");
-    let stopped = stopped_backup(&other);
+    let stopped = stopped_backup(&other, &service);
     one.run(&["backup", "-q"]).succeeds();
     other.signal("-CONT", &stopped);
     other.wait(stopped).exits_with(4).stderr_has("another machine put a newer vault meanwhile");
