@@ -1,8 +1,9 @@
 //! The objects of a vault as files in a folder, for `file://`.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
@@ -10,6 +11,7 @@ use tempfile::NamedTempFile;
 use super::error::{StoreError, StoreErrorKind};
 use super::head::hex;
 use super::object_tag::{ConditionalPut, ObjectTag};
+use crate::clock::{Clock, Interrupt, SystemClock};
 use crate::files::{Durability, folder_of, open_private, private_file, private_folder, replace};
 
 /// A folder with the objects of one vault. Its parent must exist, so that a disk that is not mounted
@@ -19,6 +21,10 @@ pub struct Folder(PathBuf);
 
 /// The file whose lock a conditional put holds.
 const LOCK: &str = ".lock";
+/// How long to wait for it. A process holds it for as long as it writes a small file.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+/// Delay between two attempts to take it.
+const TRY_EVERY: Duration = Duration::from_millis(5);
 
 impl Folder {
     /// The folder at `path`, which may not exist yet.
@@ -84,11 +90,7 @@ impl Folder {
         expected: Option<&ObjectTag>,
     ) -> Result<ConditionalPut, StoreError> {
         self.create()?;
-        let lock = private_file(&self.0.join(LOCK)).map_err(|error| failed(LOCK, &error))?;
-        lock.lock().map_err(|error| {
-            let what = format!("cannot lock a file in the folder: {error}");
-            StoreError::new(StoreErrorKind::NoConditions, what)
-        })?;
+        let _lock = self.lock(&SystemClock::new(Interrupt::default()))?;
         let present = self.read(name, u64::MAX - 1)?.map(|(_, tag)| tag);
         if present.as_ref() != expected {
             return Ok(ConditionalPut::Refused);
@@ -117,6 +119,29 @@ impl Folder {
     pub fn names(&self) -> Result<Vec<String>, StoreError> {
         let found = fs::read_dir(&self.0).map_err(|error| failed("the folder", &error))?;
         Ok(found.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    }
+
+    /// Locks the folder for a conditional put. A suspended process may hold the lock for long.
+    fn lock(&self, clock: &dyn Clock) -> Result<File, StoreError> {
+        let path = self.0.join(LOCK);
+        let lock = private_file(&path).map_err(|error| failed(LOCK, &error))?;
+        let begun = clock.monotonic();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::Error(error)) => {
+                    let what = format!("cannot lock a file in the folder: {error}");
+                    return Err(StoreError::new(StoreErrorKind::NoConditions, what));
+                }
+                Err(TryLockError::WouldBlock) => {}
+            }
+            if clock.monotonic().saturating_sub(begun) >= LOCK_TIMEOUT {
+                let seconds = LOCK_TIMEOUT.as_secs();
+                let what = format!("another process has locked {} for {seconds} s", path.display());
+                return Err(StoreError::new(StoreErrorKind::Unavailable, what));
+            }
+            clock.sleep(TRY_EVERY);
+        }
     }
 
     fn open(&self, name: &str) -> Result<Option<File>, StoreError> {
@@ -177,6 +202,7 @@ fn failed(name: &str, error: &io::Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{SimulatedClock, Timestamp};
 
     #[test]
     fn a_conditional_put_replaces_only_the_expected_version() {
@@ -195,6 +221,20 @@ mod tests {
             Ok(ConditionalPut::Written(_))
         ));
         assert_eq!(objects.put_if("HEAD", b"3", Some(&first)).unwrap(), ConditionalPut::Refused);
+    }
+
+    #[test]
+    fn a_lock_that_another_process_holds_is_an_error_after_some_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = Folder::new(folder.path());
+        let clock = SimulatedClock::new(Timestamp(0));
+        let held = objects.lock(&clock).unwrap();
+        let error = objects.lock(&clock).unwrap_err();
+        assert_eq!(error.kind, StoreErrorKind::Unavailable);
+        assert!(error.what.ends_with("/.lock for 30 s"), "{error}");
+        assert_eq!(clock.monotonic(), LOCK_TIMEOUT);
+        drop(held);
+        objects.lock(&clock).unwrap();
     }
 
     #[test]
