@@ -54,7 +54,7 @@ impl From<Status> for TemporalError {
         use TemporalErrorKind::{
             Conflict, NoNamespace, NoServer, NotFound, Refused, Server, Settings,
         };
-        let text = status.message();
+        let text = status.message().trim_end_matches('.');
         let kind = match status.code() {
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => NoServer,
             Code::Unauthenticated | Code::PermissionDenied => Refused,

@@ -29,25 +29,14 @@ pub async fn watch(
     mut client: Client,
     settings: &FleetSettings,
     metrics: &WorkerMetrics,
+    outage: &mut Outage,
 ) {
-    let mut outage = Outage::default();
     loop {
         let asked = ask(&mut client, &settings.task_queue).await;
         *metrics.backlog.lock().unwrap_or_else(PoisonError::into_inner) =
             asked.as_ref().ok().copied().flatten();
         let failure = asked.err();
-        match outage.observe(failure.as_ref().map(|it| it.kind), env.clock.monotonic()) {
-            Some(OutageChange::Failing) => {
-                if let Some(error) = &failure {
-                    let why = explain(settings, &env.redactor, error).message;
-                    tracing::warn!("{}; the worker tries again", Escaped(why));
-                }
-            }
-            Some(OutageChange::Ended(time)) => {
-                tracing::info!("Temporal answers again, after {}", format::duration(time));
-            }
-            None => {}
-        }
+        outage.log(env, settings, failure.as_ref());
         let interval = if failure.is_some() { INTERVAL_IN_OUTAGE } else { INTERVAL };
         tokio::time::sleep(interval).await;
     }
@@ -68,7 +57,7 @@ async fn ask(client: &mut Client, task_queue: &str) -> Result<Option<i64>, Tempo
 
 /// Whether Temporal answers.
 #[derive(Debug, Default)]
-struct Outage {
+pub struct Outage {
     /// Since when it does not, and the newest kind of error.
     failing: Option<(Duration, TemporalErrorKind)>,
 }
@@ -83,6 +72,22 @@ enum OutageChange {
 }
 
 impl Outage {
+    /// Records the result of a request, and logs what it changes.
+    pub fn log(&mut self, env: &Env, settings: &FleetSettings, failure: Option<&TemporalError>) {
+        match self.observe(failure.map(|it| it.kind), env.clock.monotonic()) {
+            Some(OutageChange::Failing) => {
+                if let Some(error) = failure {
+                    let why = explain(settings, &env.redactor, error).message;
+                    tracing::warn!("{}; the worker tries again", Escaped(why));
+                }
+            }
+            Some(OutageChange::Ended(time)) => {
+                tracing::info!("Temporal answers again, after {}", format::duration(time));
+            }
+            None => {}
+        }
+    }
+
     /// Records the result of a request at `now`: the kind of its error, if it failed.
     fn observe(
         &mut self,

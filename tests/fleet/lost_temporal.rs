@@ -29,8 +29,9 @@ fn fleet_apply_restores_a_fleet_whose_temporal_was_lost() {
     let worker = Worker::start(&machine);
     complete(&machine, "main");
     let first = snapshots(&machine, "main");
-    // Temporal is lost during the backup of the other account.
-    fleet.service.faults("latency=100ms");
+    // Temporal is lost during the backup of the other account, which takes longer than its lease.
+    fleet.service.new_requests();
+    fleet.service.faults("latency=300ms");
     machine.run(&["fleet", "run", "interrupted"]).succeeds();
     let before = fleet.service.request_count();
     until("the crawl is under way", || fleet.service.request_count() > before + 10);
