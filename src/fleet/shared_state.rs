@@ -74,7 +74,7 @@ struct SharedRecord {
     known: Option<(ObjectTag, StateDocument)>,
     /// The attempts that it lacks.
     unsynced: Vec<LateAttempt>,
-    /// The puts since then that may have been done: `doubts` in the file, whose keys stay.
+    /// The puts since then that may have been done. The file calls them `doubts`, as that of earlier versions.
     #[serde(rename = "doubts")]
     unknown_puts: Vec<UnknownPut>,
 }

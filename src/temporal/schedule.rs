@@ -77,6 +77,9 @@ pub struct StartedBackup {
     pub workflow: String,
 }
 
+/// A schedule may learn of a start this long after it.
+const LEARNED_AFTER: Duration = Duration::from_secs(60);
+
 /// How long Temporal may take to list a backup that was started.
 const LISTED_AFTER: Duration = Duration::from_secs(60);
 
@@ -98,7 +101,7 @@ impl StartedBackup {
     /// the start, which is later.
     #[must_use]
     pub const fn before_start(&self) -> Timestamp {
-        Timestamp(self.started.0.saturating_sub(LISTED_AFTER.as_millis() as i64))
+        Timestamp(self.started.0.saturating_sub(LEARNED_AFTER.as_millis() as i64))
     }
 }
 

@@ -23,6 +23,9 @@ use crate::temporal::error::{TemporalError, TemporalErrorKind};
 const INTERVAL: Duration = Duration::from_secs(15);
 const INTERVAL_IN_OUTAGE: Duration = Duration::from_secs(5);
 
+/// How long to wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Keeps `metrics.backlog` current. Never returns.
 pub async fn watch(
     env: &Env,
@@ -32,7 +35,10 @@ pub async fn watch(
     outage: &mut Outage,
 ) {
     loop {
-        let asked = ask(&mut client, &settings.task_queue).await;
+        let asked = tokio::time::timeout(TIMEOUT, ask(&mut client, &settings.task_queue)).await;
+        let asked = asked.unwrap_or_else(|_| {
+            Err(TemporalError::new(TemporalErrorKind::NoServer, "no answer: timed out"))
+        });
         *metrics.backlog.lock().unwrap_or_else(PoisonError::into_inner) =
             asked.as_ref().ok().copied().flatten();
         let failure = asked.err();
@@ -58,6 +64,8 @@ async fn ask(client: &mut Client, task_queue: &str) -> Result<Option<i64>, Tempo
 /// Whether Temporal answers.
 #[derive(Debug, Default)]
 pub struct Outage {
+    /// When it answered last.
+    answered: Option<Duration>,
     /// Since when it does not, and the newest kind of error.
     failing: Option<(Duration, TemporalErrorKind)>,
 }
@@ -82,7 +90,8 @@ impl Outage {
                 }
             }
             Some(OutageChange::Ended(time)) => {
-                tracing::info!("Temporal answers again, after {}", format::duration(time));
+                let time = format::duration(time);
+                tracing::info!("Temporal answers again, after {time} at most");
             }
             None => {}
         }
@@ -95,8 +104,11 @@ impl Outage {
         now: Duration,
     ) -> Option<OutageChange> {
         let before = self.failing;
-        let since = before.map_or(now, |(since, _)| since);
+        let since = before.map_or(self.answered.unwrap_or(now), |(since, _)| since);
         self.failing = failure.map(|kind| (since, kind));
+        if failure.is_none() {
+            self.answered = Some(now);
+        }
         match (before, failure) {
             (Some(_), None) => Some(OutageChange::Ended(now.saturating_sub(since))),
             (Some((_, was)), Some(kind)) if was == kind => None,
@@ -120,7 +132,7 @@ mod tests {
         assert_eq!(at(20, Some(NoServer)), None);
         // A new server without the namespace of the fleet.
         assert_eq!(at(25, Some(NoNamespace)), Some(OutageChange::Failing));
-        assert_eq!(at(75, None), Some(OutageChange::Ended(Duration::from_secs(60))));
+        assert_eq!(at(75, None), Some(OutageChange::Ended(Duration::from_secs(75))));
         assert_eq!(at(90, None), None);
         assert_eq!(at(105, Some(NoServer)), Some(OutageChange::Failing));
     }

@@ -27,6 +27,8 @@ const CACHED_WORKFLOWS: usize = 500;
 const CHECK: Duration = Duration::from_millis(200);
 /// The pause before the worker connects again after it could not go on.
 const RESTART_PAUSE: Duration = Duration::from_secs(5);
+/// How long to wait for the end of a worker that could not go on.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// The shortest and the longest time that Temporal waits for a heartbeat.
 const HEARTBEAT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
@@ -42,8 +44,8 @@ pub struct WorkerSettings {
 }
 
 /// Runs the worker until the clock of `env` is interrupted. Calls `started` once it is connected.
-/// After that it waits if Temporal does not answer or has no namespace, as after the loss of its
-/// database.
+/// After that it begins again if the worker ends for another reason, such as a Temporal server that
+/// has no namespace after the loss of its database.
 ///
 /// # Errors
 /// If it cannot connect, or Temporal refuses it.
@@ -78,9 +80,9 @@ pub fn run(
     }
 }
 
-/// Whether Temporal may answer later, without a change on this machine.
+/// Whether the worker may go on later, without a change on this machine.
 const fn is_outage(kind: TemporalErrorKind) -> bool {
-    matches!(kind, TemporalErrorKind::NoServer | TemporalErrorKind::NoNamespace)
+    !matches!(kind, TemporalErrorKind::Refused | TemporalErrorKind::Settings)
 }
 
 /// Connects, and runs until the worker is told to stop, or cannot go on.
@@ -116,7 +118,7 @@ async fn work(
         .build();
     let backlog = backlog::watch(env, client.clone(), &settings.fleet, metrics, outage);
     let mut worker = Worker::new(&runtime, client, options).map_err(|error| not_started(&error))?;
-    let stop = worker.shutdown_handle();
+    let (stop, end) = (worker.shutdown_handle(), worker.shutdown_handle());
     let clock = Arc::clone(&env.clock);
     let watch = async move {
         while !clock.interrupted() {
@@ -128,11 +130,17 @@ async fn work(
     if let Some(started) = started.take() {
         started();
     }
-    tokio::select! {
-        ended = worker.run() => ended.map_err(|error| why_ended(&error)),
+    let ended = tokio::select! {
+        ended = worker.run() => ended,
         () = watch => Ok(()),
         () = backlog => Ok(()),
+    };
+    if ended.is_err() {
+        // The SDK's requests for work must end before the runtime does.
+        end();
+        let _ = tokio::time::timeout(END_TIMEOUT, worker.run()).await;
     }
+    ended.map_err(|error| why_ended(&error))
 }
 
 fn not_started(error: &dyn std::fmt::Display) -> TemporalError {
@@ -178,9 +186,9 @@ mod tests {
     fn a_worker_without_a_namespace_waits_and_one_that_is_refused_ends() {
         let kind = |code, text: &str| why_ended(&PollingFailed(Status::new(code, text))).kind;
         assert!(is_outage(kind(Code::NotFound, "Namespace fleet is not found.")));
+        assert!(is_outage(kind(Code::Internal, "the server starts")));
         assert!(!is_outage(kind(Code::PermissionDenied, "Request unauthorized.")));
         let other = why_ended(&std::io::Error::other("a defect"));
         assert_eq!(other.to_string(), "the worker ended: a defect");
-        assert!(!is_outage(other.kind));
     }
 }

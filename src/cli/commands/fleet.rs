@@ -268,7 +268,7 @@ mod with_fleet {
             }
         }
         if all.is_empty() {
-            app.out.note("Temporal has no schedule; `linkvault fleet apply FILE` makes them");
+            app.out.note("Temporal has no schedules; `linkvault fleet apply FILE` creates them");
         }
         Ok(match all.iter().map(|it| it.state).min() {
             None if is_lost => Exit::of(Ok(CommandResult::complete(false))),
