@@ -22,7 +22,7 @@ pub struct Folder(PathBuf);
 /// The file whose lock a conditional put holds.
 const LOCK: &str = ".lock";
 /// How long to wait for it. A process holds it for as long as it writes a small file.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Delay between two attempts to take it.
 const TRY_EVERY: Duration = Duration::from_millis(5);
 
@@ -231,7 +231,7 @@ mod tests {
         let held = objects.lock(&clock).unwrap();
         let error = objects.lock(&clock).unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::Unavailable);
-        assert!(error.what.ends_with("/.lock for 30 s"), "{error}");
+        assert!(error.what.ends_with("/.lock for 10 s"), "{error}");
         assert_eq!(clock.monotonic(), LOCK_TIMEOUT);
         drop(held);
         objects.lock(&clock).unwrap();

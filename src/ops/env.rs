@@ -88,7 +88,7 @@ impl Env {
         Self { cache: Some(DEFAULT_CACHE), ..self }
     }
 
-    /// Puts no vault after an operation once `may_put` returns false, and takes the operation for
+    /// Puts no vault after an operation once `may_put` returns false. The operation then counts as
     /// interrupted.
     #[must_use]
     pub fn with_permission(self, may_put: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
@@ -433,7 +433,10 @@ impl Env {
         if self.may_put.as_ref().is_some_and(|may_put| !may_put()) {
             // The next fetch sets the changes aside, if another machine has put a newer vault.
             return done.and_then(|_| {
-                let what = format!("another machine works on {} now", account.name);
+                let what = format!(
+                    "the vault of {} was not put: another machine may work on the account",
+                    account.name
+                );
                 Err(OpError::new(OpErrorKind::Interrupted, what))
             });
         }

@@ -72,10 +72,10 @@ pub fn post_work(env: &Env, account: &AccountConfig) -> Result<bool, OpError> {
         Ok(()) => post_backup(env, account),
         Err(failure) => vec![failure],
     };
+    let (stops, failures): (Vec<_>, Vec<_>) = failures.into_iter().partition(is_to_stop);
     for failure in &failures {
         tracing::error!(account = account.name, "{}", Escaped(&failure.message));
     }
-    let (stops, failures): (Vec<_>, Vec<_>) = failures.into_iter().partition(is_to_stop);
     if let Some(failure) = stops.into_iter().next() {
         return Err(failure);
     }

@@ -155,7 +155,7 @@ fn a_killed_backup_continues_on_its_machine_and_is_put_then() {
     let [one, other] = [(); 2].map(|()| shared.machine());
     // Without a limit, no machine waits for another one.
     one.run(&["doctor"]).succeeds();
-    shared.service.faults("latency=100ms");
+    shared.service.faults("latency=500ms");
     let mut killed = stopped_backup(&one, &shared.service);
     killed.kill().unwrap();
     killed.wait().unwrap();
@@ -164,7 +164,7 @@ fn a_killed_backup_continues_on_its_machine_and_is_put_then() {
     one.run(&["backup", "-q"]).succeeds();
     assert_eq!((snapshots(&one), snapshots(&other)), (1, 1));
     // Another machine is faster than the one that was killed.
-    shared.service.faults("latency=100ms");
+    shared.service.faults("latency=500ms");
     let mut killed = stopped_backup(&one, &shared.service);
     killed.kill().unwrap();
     killed.wait().unwrap();
@@ -182,10 +182,11 @@ fn a_backup_that_another_machine_overtook_changes_nothing_and_exits_with_4() {
     let [one, other] = [(); 2].map(|()| shared.machine());
     one.run(&["backup", "-q"]).succeeds();
     other.run(&["snapshots", "main"]).succeeds();
-    shared.service.faults("latency=100ms");
+    shared.service.faults("latency=500ms");
     let stopped = stopped_backup(&other, &shared.service);
     one.run(&["backup", "-q"]).succeeds();
     let newer = shared.head();
+    shared.service.faults("latency=0ms");
     other.signal("-CONT", &stopped);
     let lost = other.wait(stopped).exits_with(4);
     lost.stderr_has("another machine put a newer vault meanwhile").stderr_has("main.db.lost");

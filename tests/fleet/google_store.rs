@@ -113,9 +113,10 @@ fn machines_share_a_vault_on_a_store_with_generations() {
     let (_, listed) = http("GET", &format!("{}/vaults?list-type=2", server.url));
     assert_eq!(listed.matches("<Key>").count(), 4, "HEAD, STATE and two objects: {listed}");
     // The second of two machines loses.
-    service.faults("latency=100ms");
+    service.faults("latency=500ms");
     let stopped = stopped_backup(&other, &service);
     one.run(&["backup", "-q"]).succeeds();
+    service.faults("latency=0ms");
     other.signal("-CONT", &stopped);
     other.wait(stopped).exits_with(4).stderr_has("another machine put a newer vault meanwhile");
     assert_eq!(snapshots(&other), 4);

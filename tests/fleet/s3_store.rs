@@ -44,9 +44,10 @@ fn machines_share_a_vault_on_an_s3_server() {
     // The second of two machines loses.
     let cut = machine(&service, &server.url, "vaults");
     assert_eq!(snapshots(&cut), 3);
-    service.faults("latency=100ms");
+    service.faults("latency=500ms");
     let stopped = stopped_backup(&cut, &service);
     one.run(&["backup", "-q"]).succeeds();
+    service.faults("latency=0ms");
     cut.signal("-CONT", &stopped);
     cut.wait(stopped).exits_with(4).stderr_has("another machine put a newer vault meanwhile");
     assert_eq!(snapshots(&cut), 4);

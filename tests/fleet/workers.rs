@@ -67,7 +67,7 @@ impl Fleet {
     }
 
     /// Waits until the newest backup ended, and returns its state.
-    pub fn ended(&self) -> String {
+    fn ended(&self) -> String {
         let newest = || self.temporal.workflows().into_iter().next();
         let running = |state: &str| state.ends_with("RUNNING");
         until("the backup ends", || newest().is_some_and(|(_, state)| !running(&state)));
@@ -113,7 +113,7 @@ pub fn until_status(
     until(what, || so(&machine.run(&["fleet", "status", "--json"]).json()));
 }
 
-pub const COMPLETED: &str = "WORKFLOW_EXECUTION_STATUS_COMPLETED";
+const COMPLETED: &str = "WORKFLOW_EXECUTION_STATUS_COMPLETED";
 pub const YEARLY: &str = "0 0 1 1 *";
 
 #[test]
