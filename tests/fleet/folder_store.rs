@@ -138,6 +138,20 @@ fn the_daemon_fetches_before_a_backup_and_puts_after_it() {
     assert_eq!(document["snapshots"][0]["snapshot"], 2, "{document}");
 }
 
+/// Suspends a process with a vault in the folder `objects` while it does not hold the lock of the
+/// folder, for which other machines would wait.
+pub fn suspend(machine: &TestEnvironment, process: &Child, objects: &Path) {
+    until("the process is suspended without the lock", || {
+        machine.signal("-STOP", process);
+        let lock = fs::File::open(objects.join(".lock"));
+        let is_free = lock.is_ok_and(|it| it.try_lock().is_ok());
+        if !is_free {
+            machine.signal("-CONT", process);
+        }
+        is_free
+    });
+}
+
 /// A backup that has fetched its vault, and was stopped while it reads the service. Before its first
 /// request it changes the store, with a lock that other machines wait for.
 pub fn stopped_backup(machine: &TestEnvironment, service: &LiveService) -> Child {

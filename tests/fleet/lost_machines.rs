@@ -2,7 +2,7 @@
 
 use std::process::Child;
 
-use crate::fleet::folder_store::{Shared, snapshots};
+use crate::fleet::folder_store::{Shared, snapshots, suspend};
 use crate::support::{LiveService, TestEnvironment, until};
 
 /// A service with many pages, and a store.
@@ -80,7 +80,7 @@ fn a_crawl_stops_with_exit_code_4_when_another_machine_has_continued_it() {
     let shared = shared();
     let (slow, fast) = (machine(&shared), machine(&shared));
     let backup = backup_with_checkpoint(&shared, &slow);
-    slow.signal("-STOP", &backup);
+    suspend(&slow, &backup, &shared.objects());
     shared.service.faults("latency=0ms");
     fast.run(&["backup", "-q"]).succeeds();
     let newer = shared.head();
@@ -152,7 +152,7 @@ fn a_run_that_another_machine_overtook_writes_nothing_and_exits_with_4() {
     let import = ["import", "new.csv", "--resource", "campaigns", "--to", "main", "--yes", "-q"];
     let slow = one.start(&import);
     until("the account is read", || shared.service.request_count() > begun);
-    one.signal("-STOP", &slow);
+    suspend(&one, &slow, &shared.objects());
     shared.service.faults("latency=0ms");
     other.run(&["backup", "-q"]).succeeds();
     one.signal("-CONT", &slow);

@@ -4,6 +4,7 @@ use std::process::Child;
 
 use tempfile::TempDir;
 
+use super::folder_store::suspend;
 use super::temporal_server::TemporalServer;
 use crate::support::{Host, KEY, LiveService, TestEnvironment, until};
 
@@ -243,7 +244,7 @@ fn another_worker_goes_on_where_a_killed_one_stopped() {
 #[test]
 fn a_worker_that_was_stopped_for_long_sends_nothing_more() {
     let Some((fleet, machine, mut worker)) = Fleet::crawling() else { return };
-    machine.signal("-STOP", &worker.0);
+    suspend(&machine, &worker.0, &fleet.store.path().join("main"));
     fleet.service.faults("latency=0ms");
     let (other, second) = fleet.second_worker();
     assert_eq!(fleet.ended(), COMPLETED);
@@ -267,7 +268,7 @@ fn a_worker_that_was_stopped_for_long_sends_nothing_more() {
 #[test]
 fn a_worker_that_lost_its_account_puts_nothing() {
     let Some((fleet, machine, worker)) = Fleet::crawling() else { return };
-    machine.signal("-STOP", &worker.0);
+    suspend(&machine, &worker.0, &fleet.store.path().join("main"));
     let (other, second) = fleet.second_worker();
     let begun = || other.text("worker.log").contains("backup ");
     until("the other worker has begun", || other.path("worker.log").exists() && begun());
