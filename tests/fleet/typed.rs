@@ -31,7 +31,7 @@ fn a_fleet_of_ten_comes_up_as_it_is_documented() {
     let path = std::env::join_paths(folders.into_iter().chain(std::env::split_paths(&path)));
     // Nothing is left if a command waits for something that does not happen.
     let output = Command::new("timeout")
-        .args(["240", "bash", "-u", "-c", &script])
+        .args(["480", "bash", "-u", "-c", &script])
         .current_dir(&folder)
         .env("PATH", path.unwrap())
         .env("TEMPORAL_ADDRESS", format!("127.0.0.1:{port}"))
