@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
+use super::folder_store::snapshots;
 use super::s3_servers::{S3Server, answering, create_bucket, refusal};
 use crate::support::{LiveService, TestEnvironment};
 
@@ -69,11 +70,6 @@ impl Shared {
         let name = format!("{sequence:010}-{}.db.zst{suffix}", digest.as_str().unwrap());
         self.objects().join(name)
     }
-}
-
-fn snapshots(machine: &TestEnvironment) -> usize {
-    let document = machine.run(&["snapshots", "main", "--json"]).succeeds().json();
-    document["snapshots"].as_array().unwrap().len()
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use super::fault_proxy::request;
-use super::folder_store::stopped_backup;
+use super::folder_store::{snapshots, stopped_backup};
 use super::s3_servers::{AUTHORIZATION, S3Server, create_bucket, http, refusal};
 use crate::support::{LiveService, TestEnvironment};
 
@@ -90,11 +90,6 @@ fn machine(service: &LiveService, endpoint: &str) -> TestEnvironment {
         .account_with(&service.url(), "vault = \"gs://vaults/prefix/main\"\n")
         .variable("GOOGLE_SERVICE_ACCOUNT_KEY", &key)
         .variable("GOOGLE_BASE_URL", endpoint)
-}
-
-fn snapshots(machine: &TestEnvironment) -> usize {
-    let document = machine.run(&["snapshots", "main", "--json"]).succeeds().json();
-    document["snapshots"].as_array().unwrap().len()
 }
 
 #[test]

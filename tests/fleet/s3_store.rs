@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::folder_store::stopped_backup;
+use super::folder_store::{snapshots, stopped_backup};
 use super::s3_servers::{S3Server, answering, create_bucket, http, refusal};
 use crate::support::{LiveService, TestEnvironment};
 
@@ -16,11 +16,6 @@ fn machine(service: &LiveService, endpoint: &str, bucket: &str) -> TestEnvironme
         .variable("AWS_SECRET_ACCESS_KEY", SECRET)
         .variable("AWS_REGION", "us-east-1")
         .variable("AWS_ENDPOINT_URL", endpoint)
-}
-
-fn snapshots(machine: &TestEnvironment) -> usize {
-    let document = machine.run(&["snapshots", "main", "--json"]).succeeds().json();
-    document["snapshots"].as_array().unwrap().len()
 }
 
 #[test]
