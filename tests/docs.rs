@@ -118,7 +118,7 @@ fn every_command_line_parses() {
     for block in texts.iter().flat_map(|text| blocks(text, "sh")) {
         for line in block.text.lines() {
             let line = line.split("  #").next().unwrap().trim();
-            let arguments = match line.strip_prefix("cargo run --release -- ") {
+            let arguments = match line.strip_prefix("cargo run -- ") {
                 Some(rest) => words(&format!("linkvault {rest}")),
                 None if line.starts_with("linkvault ") => words(line),
                 None => continue,
