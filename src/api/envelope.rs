@@ -43,14 +43,46 @@ pub(super) struct ThrottleSignal {
     pub retry_after: Option<String>,
 }
 
-/// Classifies the response to a write. Some services respond to a deletion with a success status
-/// and an empty body.
+/// Whether the response to a write proves that the write was not executed. After any other response
+/// that is no success, lists have to show whether it was: a service may fail, and a proxy may
+/// respond, after the work is done. The words of a message prove nothing.
+fn was_not_executed(response: &Response) -> bool {
+    let error = || head(&response.body).ok().and_then(|head| head.error.map(verdict));
+    match response.status {
+        401 | 403 | 429 => true,
+        500.. => false,
+        300..=399 | 408 => matches!(error(), Some(EnvelopeVerdict::Status(429))),
+        _ => match error() {
+            Some(EnvelopeVerdict::Status(code)) => code < 500 && code != 408,
+            Some(EnvelopeVerdict::Failed) => true,
+            Some(EnvelopeVerdict::Ok | EnvelopeVerdict::Unexpected) | None => false,
+        },
+    }
+}
+
+/// Classifies the response to a write: [`ApiErrorKind::has_unknown_outcome`] is true for each error
+/// after which the write may have been executed. Some services respond to a deletion with a success
+/// status and an empty body.
 pub fn classify_write(response: &Response) -> Result<ResponseBody<'_>, ApiErrorKind> {
+    let status = response.status;
     let blank = response.body.iter().all(u8::is_ascii_whitespace);
-    if (200..300).contains(&response.status) && blank {
+    if (200..300).contains(&status) && blank {
         return Ok(ResponseBody { bytes: &response.body, message: None });
     }
-    classify(response)
+    classify(response).map_err(|kind| match (was_not_executed(response), kind) {
+        (true, ApiErrorKind::Redirected { .. }) => {
+            let head = head(&response.body).unwrap_or_default();
+            ApiErrorKind::Throttled(message(&head.text()))
+        }
+        (false, ApiErrorKind::Throttled(message)) if status >= 500 => {
+            ApiErrorKind::Refused { status, message }
+        }
+        (false, kind) if !kind.has_unknown_outcome() => {
+            let why = "it does not say whether the write was executed".to_owned();
+            malformed(response, InvalidBody { why, cut: false })
+        }
+        (_, kind) => kind,
+    })
 }
 
 /// Classifies a response as a success or an error.
@@ -280,7 +312,7 @@ fn refusal(status: u16, head: &Head<'_>) -> ApiErrorKind {
     let message = message(if text.is_empty() { "the service gave no reason" } else { &text });
     if status == 429 || says_throttled(head) {
         ApiErrorKind::Throttled(message)
-    } else if status == 401 || mentions_key(&text) {
+    } else if status == 401 || (status < 500 && mentions_key(&text)) {
         ApiErrorKind::Unauthorised { status, message }
     } else {
         ApiErrorKind::Refused { status, message }

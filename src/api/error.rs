@@ -82,6 +82,37 @@ impl ApiErrorKind {
             _ => false,
         }
     }
+
+    /// Whether the service may have carried out the write that failed so. Such a write must not be
+    /// repeated without a check.
+    #[must_use]
+    pub const fn has_unknown_outcome(&self) -> bool {
+        match self {
+            Self::Unknown(_)
+            | Self::TooLarge(_)
+            | Self::Redirected { .. }
+            | Self::NotOffered { .. } => true,
+            Self::Refused { status, .. } => *status >= 500 || *status == 408,
+            Self::Malformed { status, .. } => !matches!(*status, 401 | 403),
+            Self::NotSent(_)
+            | Self::Untrusted(_)
+            | Self::Throttled(_)
+            | Self::Unauthorised { .. }
+            | Self::Interrupted
+            | Self::LimitReached(_) => false,
+        }
+    }
+
+    /// Whether the response came from something that would respond the same way again: a redirect,
+    /// or a status below 500 without an envelope of the API.
+    #[must_use]
+    pub const fn is_permanent(&self) -> bool {
+        match self {
+            Self::Redirected { .. } | Self::NotOffered { .. } => true,
+            Self::Malformed { status, .. } => *status >= 300 && *status < 500 && *status != 408,
+            _ => false,
+        }
+    }
 }
 
 /// An error with its request.
@@ -136,18 +167,10 @@ impl ApiError {
         matches!(self.kind, ApiErrorKind::Malformed { .. })
     }
 
-    /// Whether the service may have carried out the request although it did not report success.
-    /// Such a write must not be repeated without a check.
+    /// Whether the write may have been executed: [`ApiErrorKind::has_unknown_outcome`].
     #[must_use]
     pub fn has_unknown_outcome(&self) -> bool {
-        match &self.kind {
-            ApiErrorKind::Unknown(_) | ApiErrorKind::TooLarge(_) => true,
-            ApiErrorKind::Refused { status, .. } => *status >= 500 || *status == 408,
-            ApiErrorKind::Malformed { status, .. } => {
-                !(400..500).contains(status) || *status == 408
-            }
-            _ => false,
-        }
+        self.kind.has_unknown_outcome()
     }
 }
 

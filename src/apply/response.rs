@@ -17,6 +17,8 @@ pub enum StepResponse {
         why: String,
         /// Whether the service itself responded, with a server error (HTTP status 500 or more).
         failed: bool,
+        /// Whether a repeated request may be confirmed.
+        repeat: bool,
         /// The error of the request; `None` if the response was empty.
         error: Option<ApiError>,
     },
@@ -34,6 +36,7 @@ pub fn classify_response(verb: Verb, outcome: Result<Response, ApiError>) -> Ste
             Verb::Create => StepResponse::Unknown {
                 why: "the response was empty".to_owned(),
                 failed: false,
+                repeat: true,
                 error: None,
             },
             _ => StepResponse::Done(None),
@@ -57,14 +60,13 @@ fn failed(error: ApiError) -> StepResponse {
             ApiErrorKind::Refused { message, .. } => message.clone(),
             kind => kind.to_string(),
         };
-        return StepResponse::Unknown { why, failed, error: Some(error) };
+        let repeat = !error.kind.is_permanent();
+        return StepResponse::Unknown { why, failed, repeat, error: Some(error) };
     }
     match &error.kind {
         ApiErrorKind::NotSent(_) => StepResponse::Unsent(error),
         ApiErrorKind::Refused { message, .. } => StepResponse::Refused(message.clone()),
-        ApiErrorKind::NotOffered { .. } | ApiErrorKind::Malformed { .. } => {
-            StepResponse::Refused(error.kind.to_string())
-        }
+        ApiErrorKind::Malformed { .. } => StepResponse::Refused(error.kind.to_string()),
         _ => StepResponse::Stop(error),
     }
 }
@@ -130,6 +132,94 @@ mod tests {
             classify_response(Verb::Create, answer(" ")),
             StepResponse::Unknown { .. }
         ));
+    }
+
+    /// What a response proves about its write.
+    #[derive(Debug, PartialEq)]
+    enum Proof {
+        Executed,
+        NotExecuted,
+        Nothing,
+    }
+
+    /// What each envelope says below HTTP 500.
+    const BODIES: &[(&str, Proof)] = &[
+        ("", Proof::Nothing),
+        ("<html><title>Moved</title>", Proof::Nothing),
+        ("<html>Too many requests for this API key", Proof::Nothing),
+        ("null", Proof::Nothing),
+        (r#"{"error":0,"#, Proof::Nothing),
+        (r#"{"message":"Too many requests","retry_after":9}"#, Proof::Nothing),
+        (r#"{"error":{"name":["taken"]},"message":"The API key is missing"}"#, Proof::Nothing),
+        (r#"{"error":500,"message":"The API key cache is down"}"#, Proof::Nothing),
+        (r#"{"error":503,"message":"Too many requests","Retry-After":9}"#, Proof::Nothing),
+        (r#"{"error":0,"id":7,"message":"A valid API key is required"}"#, Proof::Executed),
+        (r#"{"error":"0","id":"7","retry_after":9}"#, Proof::Executed),
+        (
+            r#"{"error":1,"message":"You already have a campaign with that name."}"#,
+            Proof::NotExecuted,
+        ),
+        (r#"{"error":"1","message":"A valid API key is required"}"#, Proof::NotExecuted),
+        (r#"{"error":true,"message":"Too many requests","retry_after":9}"#, Proof::NotExecuted),
+        (r#"{"error":404,"message":"Not found"}"#, Proof::NotExecuted),
+        (r#"{"error":429,"message":"Too Many Requests","Retry-After":41}"#, Proof::NotExecuted),
+    ];
+
+    fn expected_proof(status: u16, body: &str, said: &Proof, verb: Verb) -> Proof {
+        let throttled = body.starts_with(r#"{"error":429"#);
+        match (status, said) {
+            (401 | 403 | 429, _) => Proof::NotExecuted,
+            (500.., _) => Proof::Nothing,
+            (_, Proof::NotExecuted) if throttled => Proof::NotExecuted,
+            (300..=399 | 408, _) => Proof::Nothing,
+            (200..=299, Proof::Executed) => Proof::Executed,
+            (200..=299, _) if body.is_empty() && verb != Verb::Create => Proof::Executed,
+            (_, Proof::NotExecuted) => Proof::NotExecuted,
+            _ => Proof::Nothing,
+        }
+    }
+
+    #[test]
+    fn only_the_status_and_the_envelope_prove_that_a_write_was_not_executed() {
+        use crate::api::envelope::classify_write;
+        let header = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+        let all_headers = [
+            Vec::new(),
+            header("retry-after", "9"),
+            header("x-ratelimit-remaining", "0"),
+            header("location", "https://elsewhere.example.net/"),
+        ];
+        for (verb, method) in [
+            (Verb::Create, Method::Post),
+            (Verb::Assign, Method::Post),
+            (Verb::Update, Method::Put),
+            (Verb::Delete, Method::Delete),
+        ] {
+            for (status, (body, said)) in
+                (100..=599).flat_map(|it| BODIES.iter().map(move |body| (it, body)))
+            {
+                for headers in &all_headers {
+                    let response = Response {
+                        status,
+                        headers: headers.clone(),
+                        body: body.as_bytes().to_vec(),
+                    };
+                    let error = classify_write(&response).err();
+                    let outcome = match error {
+                        None => Ok(response),
+                        Some(kind) => Err(ApiError::new(kind, method, "/api/qr/add")),
+                    };
+                    let proof = match classify_response(verb, outcome) {
+                        StepResponse::Done(_) => Proof::Executed,
+                        StepResponse::Refused(_) | StepResponse::Stop(_) => Proof::NotExecuted,
+                        StepResponse::Unknown { .. } => Proof::Nothing,
+                        StepResponse::Unsent(error) => panic!("{status} {body}: {error}"),
+                    };
+                    let expected = expected_proof(status, body, said, verb);
+                    assert_eq!(proof, expected, "{verb:?} {status} {headers:?} {body}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -241,12 +241,18 @@ impl PlanRunner<'_> {
                 StepResponse::Refused(why) => return self.refused(nth, why, &ready.params),
                 StepResponse::Stop(error) => return self.stop(error),
                 StepResponse::Unsent(error) => (Some(error), None),
-                StepResponse::Unknown { why, failed, error } => {
-                    self.all[nth].may_have_run = true;
-                    self.all[nth].message = Some(why.clone());
+                StepResponse::Unknown { why, failed, repeat, error } => {
+                    let work = &mut self.all[nth];
+                    work.may_have_run = true;
+                    work.declined |= !repeat;
+                    work.message = Some(why.clone());
                     if verb == Verb::Create {
                         self.unanswered += 1;
                         return Ok(());
+                    }
+                    if !repeat {
+                        let refused = StepResult::of(StepState::Refused).with_message(why);
+                        return self.look_up_outcome(nth, &ready.params, &refused);
                     }
                     (error, failed.then_some(why))
                 }

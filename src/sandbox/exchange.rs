@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::faults::{Fault, Garbage};
+use super::faults::{FailedReply, Fault, Garbage};
 use super::service::SandboxService;
 use super::wire;
 use crate::api::http::{Request, Response};
@@ -38,9 +38,9 @@ pub fn exchange(
         Fault::Latency(_) => ExchangeEnd::Answer(service.handle(now, request)),
         Fault::Throttled => ExchangeEnd::Answer(service.refuse_for_limit(now, request)),
         Fault::ServerError => ExchangeEnd::Answer(server_error()),
-        Fault::FailedReply => {
+        Fault::FailedReply(kind) => {
             service.handle(now, request);
-            ExchangeEnd::Answer(server_error())
+            ExchangeEnd::Answer(failed_reply(kind))
         }
         Fault::ServerErrorHtml => ExchangeEnd::Answer(wire::html(502, "Bad Gateway")),
         Fault::HtmlPage => ExchangeEnd::Answer(wire::html(200, "Welcome to the network")),
@@ -63,10 +63,24 @@ pub fn exchange(
 }
 
 fn server_error() -> Response {
-    Response {
-        status: 503,
-        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-        body: br#"{"error":1,"message":"The service is unavailable."}"#.to_vec(),
+    json(503, r#"{"error":1,"message":"The service is unavailable."}"#)
+}
+
+fn json(status: u16, body: &str) -> Response {
+    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    Response { status, headers, body: body.as_bytes().to_vec() }
+}
+
+fn failed_reply(kind: FailedReply) -> Response {
+    match kind {
+        FailedReply::Unavailable => server_error(),
+        FailedReply::Redirect => redirect(),
+        FailedReply::KeyWords => json(500, r#"{"error":1,"message":"The API key cache is down"}"#),
+        FailedReply::ThrottleWords => {
+            json(503, r#"{"error":1,"message":"Too many requests","retry_after":2}"#)
+        }
+        FailedReply::Html => wire::html(502, "Bad Gateway"),
+        FailedReply::NotFound => wire::html(404, "Not Found"),
     }
 }
 
@@ -146,7 +160,11 @@ mod tests {
 
     #[test]
     fn a_damaged_response_comes_after_the_change() {
-        for fault in [Fault::CutBody(3), Fault::Garbage(Garbage::Deep)] {
+        for fault in [
+            Fault::CutBody(3),
+            Fault::Garbage(Garbage::Deep),
+            Fault::FailedReply(FailedReply::Redirect),
+        ] {
             assert_eq!(create(fault).1, 1);
         }
         let (ExchangeEnd::Answer(answer), _) = create(Fault::Garbage(Garbage::Truncated)) else {

@@ -14,8 +14,8 @@ pub enum Fault {
     Throttled,
     /// 503 with a JSON body; not executed.
     ServerError,
-    /// Executed, and answered with 503.
-    FailedReply,
+    /// Executed, and answered as if it had failed.
+    FailedReply(FailedReply),
     /// 502 with an HTML body; not executed.
     ServerErrorHtml,
     /// 200 with an HTML page, like a captive portal; not executed.
@@ -36,6 +36,23 @@ pub enum Fault {
     Garbage(Garbage),
     /// Executed, and the body takes this time to arrive.
     SlowBody(Duration),
+}
+
+/// The response to a request that was executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailedReply {
+    /// 503 with a JSON body.
+    Unavailable,
+    /// 302 to another host.
+    Redirect,
+    /// 500 with a message that names the API key.
+    KeyWords,
+    /// 503 with a JSON body that asks to wait, like one for an exceeded rate limit.
+    ThrottleWords,
+    /// 502 with an HTML page.
+    Html,
+    /// 404 with an HTML page.
+    NotFound,
 }
 
 /// The replacement of a body.

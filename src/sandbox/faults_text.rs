@@ -8,7 +8,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::faults::{Fault, FaultTrigger, Faults, Garbage};
+use super::faults::{FailedReply, Fault, FaultTrigger, Faults, Garbage};
 use crate::api::http::Method;
 
 /// The declaration of one fault.
@@ -46,8 +46,8 @@ pub static NAMES: &[FaultName] = &[
     },
     FaultName {
         name: "failed-reply",
-        about: "Executed, and answered with 503 and a JSON body",
-        make: plain!(Fault::FailedReply),
+        about: "Executed, and answered as if it had failed: unavailable (503 with a JSON body), redirect, key-words, throttle-words, html or not-found",
+        make: |value| failed_reply(value.unwrap_or("unavailable")).map(Fault::FailedReply),
     },
     FaultName {
         name: "server-error-html",
@@ -221,6 +221,18 @@ fn time(text: Option<&str>, default_ms: u64) -> Option<Duration> {
         _ => return None,
     };
     Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()
+}
+
+fn failed_reply(text: &str) -> Option<FailedReply> {
+    Some(match text {
+        "unavailable" => FailedReply::Unavailable,
+        "redirect" => FailedReply::Redirect,
+        "key-words" => FailedReply::KeyWords,
+        "throttle-words" => FailedReply::ThrottleWords,
+        "html" => FailedReply::Html,
+        "not-found" => FailedReply::NotFound,
+        _ => return None,
+    })
 }
 
 fn garbage(text: &str) -> Option<Garbage> {

@@ -21,6 +21,7 @@ mod concurrent_changes;
 mod crashes;
 mod daemon;
 mod duplicate_listings;
+mod executed_writes;
 pub mod expected_account;
 mod history;
 mod history_seeds;

@@ -36,10 +36,12 @@ use super::world::{BEGIN, KEY};
 const SEEDS: u64 = 12;
 
 /// Temporary faults, which later attempts do not have.
-const TRANSIENT_FAULTS: [&str; 7] = [
+const TRANSIENT_FAULTS: [&str; 9] = [
     "throttled=0.1",
     "server-error=0.1",
     "failed-reply=0.1",
+    "failed-reply=0.1:key-words",
+    "failed-reply=0.1:throttle-words",
     "lost-request=0.1",
     "lost-reply=0.1",
     "no-connection=0.1",

@@ -59,6 +59,8 @@ fn a_refused_key_is_distinguished_from_other_refusals_with_any_status() {
     for status in [200, 400, 401, 403] {
         assert!(matches!(kind(status, body), ApiErrorKind::Unauthorised { .. }), "{status}");
     }
+    let failing = r#"{"error":1,"message":"The API key cache is down"}"#;
+    assert!(matches!(kind(500, failing), ApiErrorKind::Refused { status: 500, .. }));
     let plain = r#"{"error":1,"message":"no"}"#;
     assert!(matches!(kind(401, plain), ApiErrorKind::Unauthorised { .. }));
     assert!(matches!(kind(403, plain), ApiErrorKind::Refused { status: 403, .. }));
