@@ -27,8 +27,11 @@ pub(super) struct StepRun {
     pub may_have_run: bool,
     /// A person decided that this update or delete is sent again.
     pub retried: bool,
-    /// The service refused a repeated try.
+    /// A repeated try would not be executed: the service refused one, or responded in a form that
+    /// does not change.
     pub declined: bool,
+    /// The id in the response to a create, if a record had it before.
+    pub claimed: Option<i64>,
     /// The latest message about it.
     pub message: Option<String>,
     /// Whether other steps need its record.
@@ -67,6 +70,7 @@ pub(super) fn load_step_runs(vault: &Vault, run: &Run) -> Result<Vec<StepRun>, A
             sent: row.sent,
             may_have_run: row.state == StepState::Sent || row.attempts > 0,
             declined: false,
+            claimed: None,
             message: row.message,
             needed: false,
         });

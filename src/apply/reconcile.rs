@@ -61,6 +61,12 @@ impl KnownIds {
         self.at = Some(at);
     }
 
+    /// Whether a listing or a create of this run had this id.
+    #[must_use]
+    pub fn contains(&self, id: i64) -> bool {
+        self.ids.contains_key(&id)
+    }
+
     /// Sets the updates of the run that took effect or may have. Replaces those of an earlier call.
     pub fn changed_by<'a>(&mut self, updates: impl Iterator<Item = &'a PlanStep>) {
         self.changed = updates.filter_map(|step| Some((step.id?, desired_key(step)))).collect();

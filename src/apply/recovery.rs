@@ -238,6 +238,10 @@ impl PlanRunner<'_> {
                 let work = &self.all[nth];
                 match reconcile::reconcile_create(&work.step, known, work.sent, records) {
                     CreateOutcome::Created(id) => self.done(nth, Some(id), &[])?,
+                    // The service gave the id of a deleted record again.
+                    CreateOutcome::Ambiguous(ids) if work.claimed.is_some_and(|id| ids == [id]) => {
+                        self.done(nth, work.claimed, &[])?;
+                    }
                     CreateOutcome::NotCreated => {}
                     CreateOutcome::Ambiguous(ids) => self.mark_ambiguous(nth, &ids)?,
                 }

@@ -237,6 +237,10 @@ impl PlanRunner<'_> {
             }
             let unsent = matches!(fate, StepResponse::Unsent(_));
             let (error, refusal) = match fate {
+                StepResponse::Done(id) if self.is_known_id(nth, id) => {
+                    self.distrust_id(nth, id);
+                    return Ok(());
+                }
                 StepResponse::Done(id) => return self.done(nth, id, &ready.params),
                 StepResponse::Refused(why) => return self.refused(nth, why, &ready.params),
                 StepResponse::Stop(error) => return self.stop(error),
@@ -278,6 +282,23 @@ impl PlanRunner<'_> {
             }
             repeated = true;
         }
+    }
+
+    /// Whether a record had the id in the response to a create before the create was sent.
+    fn is_known_id(&self, nth: usize, id: Option<i64>) -> bool {
+        let known = self.known.get(&self.all[nth].step.resource);
+        id.zip(known).is_some_and(|(id, known)| known.contains(id))
+    }
+
+    /// Leaves it to the list which record the create made, since `id` was another one's before.
+    fn distrust_id(&mut self, nth: usize, id: Option<i64>) {
+        let work = &mut self.all[nth];
+        work.may_have_run = true;
+        work.declined = true;
+        work.claimed = id;
+        let id = id.unwrap_or_default();
+        work.message =
+            Some(format!("the response has the id {id}, which another record had before"));
     }
 
     /// Sends a request as soon as the rate limit allows. `None` if the step was closed before,

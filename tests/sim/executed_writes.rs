@@ -3,6 +3,7 @@
 use linkvault::change::plan::Plan;
 use linkvault::model::RunId;
 use linkvault::model::{Resource, Verb};
+use linkvault::sandbox::Store;
 use linkvault::vault::journal::StepState;
 use serde_json::json;
 
@@ -76,4 +77,43 @@ fn a_step_that_took_effect_despite_a_failure_response_is_done_and_can_be_undone(
         assert_eq!(old, before.channels.get(2).unwrap().description);
         assert_eq!(way.desired.resources[&Resource::Campaigns].records[0].id, Some(3));
     }
+}
+
+/// A plan that creates a channel and assigns link 77 to it.
+fn channel_with_link() -> Plan {
+    let mut plan = Plan::default();
+    let channel = create(&mut plan, Resource::Channels, json!({"name": "Fresh"}));
+    let path = format!("/api/channel/{{{channel}}}/assign/links/77");
+    add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
+    plan
+}
+
+#[test]
+fn a_link_is_assigned_to_the_created_channel_and_not_to_the_one_whose_id_was_answered() {
+    let mut world = world("");
+    let before = world.service().store().clone();
+    let items = |store: &Store, id| store.channels.get(id).unwrap().items.len();
+    let wrong = r#"{"error":0,"id":2,"name":"Fresh"}"#;
+    world.canned = Some(("/api/channel/add".to_owned(), wrong.to_owned()));
+    let outcome = world.apply(&channel_with_link(), &options()).unwrap();
+    assert_eq!((outcome.done, outcome.verified), (2, 2), "{outcome:?}");
+    let service = world.service();
+    let store = service.store();
+    let fresh: Vec<_> = store.channels.iter().filter(|(_, it)| it.name == "Fresh").collect();
+    assert_eq!(fresh.len(), 1);
+    assert_eq!(items(store, fresh[0].0), 1);
+    assert_eq!(items(store, 2), items(&before, 2));
+}
+
+#[test]
+fn a_create_that_made_nothing_and_was_answered_with_a_known_id_is_refused() {
+    let mut world = world("");
+    let before = world.service().store().clone();
+    world.set_faults("html@POST /api/channel/add", 1);
+    world.canned = Some(("/api/channel/add".to_owned(), r#"{"error":0,"id":2}"#.to_owned()));
+    let outcome = world.apply(&channel_with_link(), &options()).unwrap();
+    assert_eq!((outcome.done, outcome.refused, outcome.skipped), (0, 1, 1), "{outcome:?}");
+    let said = journal(&world)[0].message.clone().unwrap();
+    assert_eq!(said, "the response has the id 2, which another record had before");
+    assert_eq!(world.service().store().channels.len(), before.channels.len());
 }
