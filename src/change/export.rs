@@ -1,6 +1,7 @@
 //! Reads the manifest of an export, and the single file of a JSON export. Both are untrusted input.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -122,6 +123,26 @@ pub struct Manifest {
     pub is_filtered: bool,
     /// The exported files.
     pub files: Vec<ManifestFile>,
+}
+
+impl Manifest {
+    /// The entry of the exported file at `path`: the one with its name. In a workbook's description
+    /// of its export, it is the only entry.
+    #[must_use]
+    pub fn file(&self, path: &Path) -> Option<&ManifestFile> {
+        let name = path.file_name().and_then(|name| name.to_str());
+        match self.files.as_slice() {
+            [only] if only.hash.is_empty() => Some(only),
+            files => files.iter().find(|it| Some(it.file.as_str()) == name),
+        }
+    }
+
+    /// Whether both describe exports of the same snapshot.
+    #[must_use]
+    pub fn is_same_export(&self, other: &Self) -> bool {
+        let key = |it: &Self| (it.account.clone(), it.snapshot, it.digest.clone());
+        key(self) == key(other)
+    }
 }
 
 #[derive(Deserialize)]

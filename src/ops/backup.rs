@@ -198,6 +198,20 @@ pub fn attempt_backup(
     }
 }
 
+/// Reads the account into its vault as [`backup`] does, without an attempt for `status`.
+///
+/// # Errors
+/// As [`backup`].
+pub fn record_live(env: &Env, request: &BackupRequest<'_>) -> Result<SnapshotId, OpError> {
+    let progress = env.progress(&request.account.name);
+    let mut spent = RequestUsage::default();
+    env.with_stored(&[request.account], StoredWork::Vault, || {
+        let (summary, vault) = run_backup(env, request, &progress, &mut spent)?;
+        vault.checkpoint()?;
+        Ok(summary.snapshot.number)
+    })
+}
+
 /// Makes a backup without recording it. Stores the requests that it took in `spent`, even if it
 /// fails. Does not checkpoint the vault.
 ///

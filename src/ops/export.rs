@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 
 use super::account_session::SessionLimits;
+use super::backup::{BackupRequest, record_live};
 use super::error_sources::cannot_write;
 use super::input::filtered_scope;
-use super::state_ref::{LoadedState, StateRef};
+use super::state_ref::{LoadedState, StateRef, recorded_live_state};
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::CsvKind;
 use crate::change::csv_files::write::{CsvDialect, CsvWriter, campaign_links};
 use crate::change::export::{JSON, MANIFEST, WORKBOOK, raw};
 use crate::change::record_filter::RecordFilter;
 use crate::change::workbook::write::{SheetWriter, WorkbookWriter};
-use crate::config::{AccountConfig, ExportFormat};
+use crate::config::{AccountConfig, ExportFormat, StatisticsSetting};
 use crate::files::{Durability, private_folder, temporary_beside};
 use crate::model::Resource;
 use crate::vault::reference::Reference;
@@ -38,6 +39,9 @@ pub struct ExportRequest<'a> {
     pub filter: RecordFilter,
     /// Limits on requests, time and the wait for the lock, to read a live account.
     pub limits: SessionLimits,
+    /// Whether nothing is written. Otherwise the live account is read into its vault, so that the
+    /// snapshot is there when the edited files come back.
+    pub dry_run: bool,
 }
 
 /// A loaded state and where to write it.
@@ -59,7 +63,19 @@ pub fn plan_export<'a>(
     let target = StateRef::parse(env, request.reference, Reference::Latest(0), None)?;
     check_folder(request.folder)?;
     let which = filtered_scope(request.only, request.skip, &request.filter)?;
-    let mut state = target.load(env, &request.limits, &which)?;
+    let mut state = match target.reference {
+        Reference::Live if !request.dry_run => {
+            let backup = BackupRequest {
+                only: which.clone(),
+                stats: Some(StatisticsSetting::None),
+                fresh: true,
+                limits: request.limits,
+                ..BackupRequest::new("export", &target.account)
+            };
+            recorded_live_state(&target.account, record_live(env, &backup)?, &which)?
+        }
+        _ => target.load(env, &request.limits, &which)?,
+    };
     state.filter = request.filter.clone();
     Ok(ExportPlan { request, account: target.account, state })
 }
@@ -97,22 +113,22 @@ pub fn export(
 ) -> Result<ExportReport, OpError> {
     check_folder(folder)?;
     private_folder(folder).map_err(|error| cannot_write(folder, &error))?;
-    let files = match format {
-        ExportFormat::Csv => csv_files(folder, loaded, dialect)?,
-        ExportFormat::Json => vec![json_file(folder, loaded)?],
-        ExportFormat::Xlsx => vec![workbook_file(folder, loaded)?],
-    };
-    let manifest = json!({
+    let mut manifest = json!({
         "format": 1,
         "account": account.name,
         "state": loaded.name,
         "snapshot": loaded.snapshot.as_ref().map(|it| it.number),
         "digest": loaded.snapshot.as_ref().and_then(|it| it.digest.clone()),
-        "status": loaded.snapshot.as_ref().map(|it| it.status.name()),
-        "stale": loaded.stale(),
         "filter": loaded.filter.texts(),
-        "files": files.iter().map(WrittenFile::document).collect::<Vec<_>>(),
     });
+    let files = match format {
+        ExportFormat::Csv => csv_files(folder, loaded, dialect)?,
+        ExportFormat::Json => vec![json_file(folder, loaded)?],
+        ExportFormat::Xlsx => vec![workbook_file(folder, loaded, manifest.clone())?],
+    };
+    manifest["status"] = json!(loaded.snapshot.as_ref().map(|it| it.status.name()));
+    manifest["stale"] = json!(loaded.stale());
+    manifest["files"] = files.iter().map(WrittenFile::document).collect();
     let mut file = ExportFile::new(folder, MANIFEST.to_owned(), None)?;
     file.write(|out| writeln!(out, "{manifest:#}"))?;
     file.keep()?;
@@ -223,8 +239,13 @@ fn csv_files(
     Ok(files)
 }
 
-/// Writes all records into one workbook, with a sheet for each resource.
-fn workbook_file(folder: &Path, loaded: &mut LoadedState) -> Result<WrittenFile, OpError> {
+/// Writes all records into one workbook, with a sheet for each resource, and `origin`, which
+/// describes the export in the form of a manifest.
+fn workbook_file(
+    folder: &Path,
+    loaded: &mut LoadedState,
+    mut origin: Json,
+) -> Result<WrittenFile, OpError> {
     let known = loaded.sent()?;
     let mut file = ExportFile::new(folder, WORKBOOK.to_owned(), None)?;
     let mut book = file.checked(WorkbookWriter::begin())?;
@@ -252,7 +273,10 @@ fn workbook_file(folder: &Path, loaded: &mut LoadedState) -> Result<WrittenFile,
         file.checked(written.and_then(|()| book.add(sheet)))?;
     }
     file.sheets = book.sheets().to_vec();
-    file.write(|out| book.finish(out))?;
+    let sheets: Vec<_> = book.sheets().iter().map(|kind| kind.name()).collect();
+    // The hash of the workbook cannot be in it.
+    origin["files"] = json!([{ "file": WORKBOOK, "blake3": "", "sheets": sheets }]);
+    file.write(|out| book.finish(&origin.to_string(), out))?;
     file.keep()
 }
 

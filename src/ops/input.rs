@@ -16,7 +16,9 @@ use crate::model::Resource;
 use crate::vault::reference::{QualifiedReference, Reference, is_number};
 
 pub use super::desired_input::{DesiredInput, InputOwner};
-pub use super::input_files::{CsvOptions, FileOptions, bytes, exporting_account, read_files};
+pub use super::export_origin::exporting_account;
+pub use super::input_files::{CsvOptions, FileOptions, read_files};
+pub use super::input_tables::bytes;
 
 /// Which part of the input to use as the desired state.
 #[derive(Debug, Clone, Default)]

@@ -2,22 +2,20 @@
 //! and JSON exports.
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::desired_input::{DesiredInput, InputOwner, UntouchedTable};
-use super::input_tables::{InputTable, MOST_NAMED, TableContent, kind_from_name};
+use super::export_origin::{OriginBase, base, manifest, origin};
+use super::input_tables::{InputTable, MOST_NAMED, TableContent, bytes, kind_from_name};
 use super::sheet_files::{names_in, sheet_files};
-use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
-use crate::apply::deleted_since;
+use super::{NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::{
     self, CsvKind, CsvProblems, CsvRecords, ExportContext, TextEncoding,
 };
-use crate::change::desired::{DesiredState, RecordIds};
-use crate::change::export::{self, ExportContent, MANIFEST, Manifest};
+use crate::change::desired::DesiredState;
+use crate::change::export::{self, ExportContent, MANIFEST, Manifest, ManifestFile};
 use crate::change::workbook::{Workbook, WorkbookError, is_workbook};
 use crate::config::AccountConfig;
-use crate::files::open_named;
 use crate::format;
 use crate::model::{Resource, State};
 
@@ -36,22 +34,8 @@ pub struct FileOptions {
     pub csv: CsvOptions,
 }
 
-/// The account from which a folder was exported, if it is configured.
-///
-/// # Errors
-/// If the folder's manifest cannot be read, or the configuration has mistakes.
-pub fn exporting_account(env: &Env, path: &Path) -> Result<Option<AccountConfig>, OpError> {
-    if !path.join(MANIFEST).is_file() {
-        return Ok(None);
-    }
-    let manifest = manifest(path)?;
-    let account = env.config()?.account(&manifest.account).ok();
-    account.iter().try_for_each(|account| env.fetch(account))?;
-    Ok(account)
-}
-
-/// Reads files and folders as one input. The state from which a folder was exported is looked up in
-/// the vault of `account`.
+/// Reads files and folders as one input. The state from which they were exported is looked up in the
+/// vault of `account`.
 ///
 /// # Errors
 /// If one does not exist or cannot be read; with all mistakes in CSV files.
@@ -67,6 +51,7 @@ pub fn read_files(
         tables: Vec::new(),
         whole: BTreeSet::new(),
         others: false,
+        origin: None,
     };
     for path in paths {
         if path.is_dir() {
@@ -103,6 +88,8 @@ struct FileReader<'a> {
     whole: BTreeSet<Resource>,
     /// Whether tables are left out because their resources were not asked for.
     others: bool,
+    /// The export that the files belong to.
+    origin: Option<Manifest>,
 }
 
 impl FileReader<'_> {
@@ -136,16 +123,48 @@ impl FileReader<'_> {
     fn file(&mut self, path: &Path) -> Result<(), OpError> {
         let bytes = bytes(path)?;
         if is_workbook(&bytes) {
-            return match self.workbook(path, &bytes, None)?.is_empty() {
-                true => Err(self.no_sheet(path)),
-                false => Ok(()),
+            return match self.workbook(path, &bytes)? {
+                false => Err(self.no_sheet(path)),
+                true => Ok(()),
             };
         }
         let kind = match self.how.resource {
             Some(kind) => kind,
             None => kind_from_name(path)?,
         };
-        self.csv_file(path, kind, bytes, false);
+        let listed = self.belongs_to(path, None)?;
+        let listed = listed.filter(|file| file.content == ExportContent::Csv(kind));
+        self.table_of_csv(path, kind, bytes, listed.as_ref());
+        Ok(())
+    }
+
+    /// Finds the export that a file belongs to. Returns the file's entry in the export's manifest.
+    /// `inside` is the description of the export in a workbook.
+    fn belongs_to(
+        &mut self,
+        path: &Path,
+        inside: Option<Manifest>,
+    ) -> Result<Option<ManifestFile>, OpError> {
+        let origin = match origin(path, inside) {
+            Ok(Some(origin)) => origin,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                self.read.warnings.push(format!("{error}; the file counts as no export"));
+                return Ok(None);
+            }
+        };
+        let listed = origin.file(path).cloned();
+        self.set_origin(path, origin)?;
+        Ok(listed)
+    }
+
+    /// All files must belong to one export, because they are compared with one state.
+    fn set_origin(&mut self, path: &Path, origin: Manifest) -> Result<(), OpError> {
+        if self.origin.as_ref().is_some_and(|known| !known.is_same_export(&origin)) {
+            let message = format!("cannot combine {} with files of another export", path.display());
+            return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::ReadAlone));
+        }
+        self.origin.get_or_insert(origin);
         Ok(())
     }
 
@@ -156,14 +175,8 @@ impl FileReader<'_> {
     }
 
     /// Adds the sheets of a workbook whose titles show their resources, and notes that the others are
-    /// ignored. `untouched`: of an exported workbook, whether it is unedited. Returns the kinds of its
-    /// sheets; none if no sheet is read.
-    fn workbook(
-        &mut self,
-        path: &Path,
-        bytes: &[u8],
-        untouched: Option<bool>,
-    ) -> Result<Vec<CsvKind>, OpError> {
+    /// ignored. Returns whether there is a sheet to read.
+    fn workbook(&mut self, path: &Path, bytes: &[u8]) -> Result<bool, OpError> {
         let name = path.display();
         let unreadable = |error: WorkbookError| {
             let next = NextStep::after_workbook_error(&error);
@@ -171,9 +184,13 @@ impl FileReader<'_> {
                 .next(next)
         };
         let mut book = Workbook::open(bytes).map_err(unreadable)?;
+        let inside = book.origin().map_err(unreadable)?;
+        let inside = inside.and_then(|text| Manifest::read(text.as_bytes()).ok());
+        let listed = self.belongs_to(path, inside)?;
+        let untouched = listed.as_ref().is_some_and(|file| file.is_untouched(bytes));
         let titles = book.titles().to_vec();
         let mut kinds = self.kinds_of_sheets(path, &titles);
-        if untouched.is_none() {
+        if listed.is_none() {
             // An export has this sheet, and it is read only if it is named.
             let account = Some(CsvKind::Resource(Resource::Account));
             let is_ignored =
@@ -181,8 +198,9 @@ impl FileReader<'_> {
             kinds.iter_mut().filter(|kind| is_ignored(kind)).for_each(|kind| *kind = None);
         }
         let all: Vec<_> = kinds.iter().copied().flatten().collect();
+        self.exported_sheets(path, listed.as_ref(), &all);
         if all.is_empty() {
-            return Ok(all);
+            return Ok(false);
         }
         let unknown = titles.iter().zip(&kinds).filter(|(_, kind)| kind.is_none());
         let unknown: Vec<_> = unknown.map(|(title, _)| format!("`{title}`")).collect();
@@ -200,11 +218,25 @@ impl FileReader<'_> {
             if let Some(kind) = kinds[*nth] {
                 let name = format!("{name}#{}", sheet.title);
                 let (path, content) = (path.to_owned(), TableContent::Sheet(sheet));
-                let untouched = untouched == Some(true);
                 self.table(InputTable { path, name, kind, content, untouched });
             }
         }
-        Ok(all)
+        Ok(true)
+    }
+
+    /// Notes which sheets of an exported workbook are complete, and warns of those that are gone.
+    fn exported_sheets(&mut self, path: &Path, listed: Option<&ManifestFile>, found: &[CsvKind]) {
+        for kind in listed.into_iter().flat_map(|file| &file.sheets) {
+            let is_asked = self.how.resource.is_none_or(|resource| resource == *kind);
+            if found.contains(kind) && *kind != CsvKind::CampaignLinks {
+                self.whole.insert(kind.resource());
+            } else if !found.contains(kind) && is_asked {
+                let name = path.display();
+                let what =
+                    format!("{name}: the sheet `{kind}` is gone; its records are left alone");
+                self.read.warnings.push(what);
+            }
+        }
     }
 
     /// The kinds of the sheets with these titles. The title of a single sheet may be anything if the
@@ -225,7 +257,18 @@ impl FileReader<'_> {
         }
     }
 
-    fn csv_file(&mut self, path: &Path, kind: CsvKind, bytes: Vec<u8>, untouched: bool) {
+    /// Adds a CSV file. `listed` is its entry in the manifest of an export.
+    fn table_of_csv(
+        &mut self,
+        path: &Path,
+        kind: CsvKind,
+        bytes: Vec<u8>,
+        listed: Option<&ManifestFile>,
+    ) {
+        if listed.is_some() && kind != CsvKind::CampaignLinks {
+            self.whole.insert(kind.resource());
+        }
+        let untouched = listed.is_some_and(|file| file.is_untouched(&bytes));
         let (name, content) = (path.display().to_string(), TableContent::Csv(bytes));
         self.table(InputTable { path: path.to_owned(), name, kind, content, untouched });
     }
@@ -253,6 +296,7 @@ impl FileReader<'_> {
                 let message = format!("cannot combine {name} with another exported folder");
                 return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::ReadAlone));
             }
+            self.read.exported = true;
             return self.exported(folder);
         }
         let notes = self.read.notes.len();
@@ -299,7 +343,7 @@ impl FileReader<'_> {
         for (path, kind) in sheets.files {
             if self.how.which.contains(&kind.resource()) {
                 let bytes = bytes(&path)?;
-                self.csv_file(&path, kind, bytes, false);
+                self.table_of_csv(&path, kind, bytes, None);
             }
         }
         Ok(true)
@@ -318,12 +362,12 @@ impl FileReader<'_> {
         }
         let bytes = bytes(path)?;
         if is_workbook(&bytes) {
-            return Ok(!self.workbook(path, &bytes, None)?.is_empty());
+            return self.workbook(path, &bytes);
         }
         let account = CsvKind::Resource(Resource::Account);
         let Some(kind) = kind.filter(|kind| *kind != account) else { return Ok(false) };
         match self.how.which.contains(&kind.resource()) {
-            true => self.csv_file(path, kind, bytes, false),
+            true => self.table_of_csv(path, kind, bytes, None),
             false => self.others = true,
         }
         Ok(true)
@@ -331,7 +375,7 @@ impl FileReader<'_> {
 
     fn exported(&mut self, folder: &Path) -> Result<(), OpError> {
         let manifest = manifest(folder)?;
-        let begin = self.tables.len();
+        self.set_origin(folder, manifest.clone())?;
         let mut state = None;
         for file in &manifest.files {
             let path = folder.join(&file.file);
@@ -351,32 +395,11 @@ impl FileReader<'_> {
                 continue;
             }
             let bytes = bytes(&path)?;
-            let untouched = file.is_untouched(&bytes);
             match file.content {
-                ExportContent::Csv(kind) => {
-                    if kind != CsvKind::CampaignLinks {
-                        self.whole.insert(kind.resource());
-                    }
-                    self.csv_file(&path, kind, bytes, untouched);
-                }
-                ExportContent::Workbook => {
-                    let found = self.workbook(&path, &bytes, Some(untouched))?;
-                    let (there, gone): (Vec<_>, Vec<_>) =
-                        file.sheets.iter().partition(|kind| found.contains(kind));
-                    for kind in gone {
-                        let name = path.display();
-                        let what = format!(
-                            "{name}: the sheet `{kind}` is gone; its records are left alone"
-                        );
-                        self.read.warnings.push(what);
-                    }
-                    let there = there
-                        .into_iter()
-                        .filter(|kind: &&CsvKind| **kind != CsvKind::CampaignLinks);
-                    self.whole.extend(there.map(|kind| kind.resource()));
-                }
+                ExportContent::Csv(kind) => self.table_of_csv(&path, kind, bytes, Some(file)),
+                ExportContent::Workbook => drop(self.workbook(&path, &bytes)?),
                 ExportContent::Records => {
-                    if untouched {
+                    if file.is_untouched(&bytes) {
                         let (name, content) = (path.display().to_string(), file.content);
                         self.read.untouched.push(UntouchedTable { name, content });
                     }
@@ -394,38 +417,43 @@ impl FileReader<'_> {
         known.extend(manifest.files.iter().map(|file| file.file.as_str()));
         // A JSON export has all records, so no CSV files are added to it.
         self.others(folder, &known, state.is_none())?;
-        let spoken: Vec<_> = match &state {
-            Some((_, state)) => state.iter().map(|(resource, _)| resource).collect(),
-            None => self.tables[begin..].iter().map(|table| table.kind.resource()).collect(),
-        };
-        self.read.exported = true;
-        let mut deleted = RecordIds::new();
-        match base(&manifest, self.account, &spoken)? {
-            Ok((base, since)) => {
-                self.read.base = Some(base);
-                deleted = since;
-            }
-            Err(why) => {
-                self.read.warnings.push(why);
-                let is_other = self.account.is_some_and(|it| it.name != manifest.account);
-                let name = Some(manifest.account).filter(|_| is_other);
-                self.read.of = name.map(|name| InputOwner { name, identity: None });
-            }
-        }
         if let Some((path, state)) = state {
             self.read.desired = DesiredState::of_state(&state, &path.display().to_string());
             self.read.desired.recreate_missing = false;
             self.read.state = Some(state);
         }
-        if manifest.is_filtered {
+        Ok(())
+    }
+
+    /// Finds the state from which the files were exported.
+    fn find_base(&mut self) -> Result<(), OpError> {
+        let Some(origin) = self.origin.take() else { return Ok(()) };
+        self.read.exported = true;
+        if origin.is_filtered {
             self.keep_others();
         }
-        self.read.desired.deleted = deleted;
+        let of_state = self.read.state.iter().flat_map(State::iter).map(|(resource, _)| resource);
+        let of_tables = self.tables.iter().map(|table| table.kind.resource());
+        let spoken: BTreeSet<_> = of_state.chain(of_tables).collect();
+        let spoken: Vec<_> = spoken.into_iter().collect();
+        match base(&origin, self.account, &spoken)? {
+            OriginBase::Known { state, deleted } => {
+                self.read.base = Some(*state);
+                self.read.desired.deleted = deleted;
+            }
+            OriginBase::Unknown(why) => {
+                self.read.warnings.push(why);
+                let is_other = self.account.is_some_and(|it| it.name != origin.account);
+                let name = Some(origin.account).filter(|_| is_other);
+                self.read.of = name.map(|name| InputOwner { name, identity: None });
+            }
+        }
         Ok(())
     }
 
     /// Reads the rows of all tables, of `several` files or of one.
-    fn finish(self, several: bool) -> Result<DesiredInput, OpError> {
+    fn finish(mut self, several: bool) -> Result<DesiredInput, OpError> {
+        self.find_base()?;
         let Self { how, mut read, tables, whole, others, .. } = self;
         if tables.is_empty() {
             how.csv.require_none(&read.name, "not a CSV file")?;
@@ -514,78 +542,4 @@ fn only(state: State, which: &[Resource]) -> State {
         left.resource_mut(resource).clone_from(records);
     }
     left
-}
-
-fn manifest(folder: &Path) -> Result<Manifest, OpError> {
-    let path = folder.join(MANIFEST);
-    Manifest::read(&bytes(&path)?).map_err(|error| {
-        OpError::new(OpErrorKind::Failed, format_args!("{}: {error}", path.display()))
-            .next(NextStep::ExportAgain)
-    })
-}
-
-/// The state from which an export was made and the records deleted since, or a message why they are
-/// unknown.
-fn base(
-    manifest: &Manifest,
-    account: Option<&AccountConfig>,
-    which: &[Resource],
-) -> Result<Result<(State, RecordIds), String>, OpError> {
-    let every = "every cell counts as edited";
-    let other = || format!("the export is of `{}`, so {every}", manifest.account);
-    let Some(account) = account else { return Ok(Err(other())) };
-    let (Some(number), Some(digest)) = (manifest.snapshot, &manifest.digest) else {
-        return Ok(Err(format!("the export is of {}, no snapshot, so {every}", manifest.state)));
-    };
-    // The account may have another name since; the digest identifies the snapshot.
-    let gone = match manifest.account == account.name {
-        true => format!("snapshot #{number} of the export is not in the vault, so {every}"),
-        false => other(),
-    };
-    let Some(mut vault) = state_ref::open_if_there(account)? else { return Ok(Err(gone)) };
-    let found = vault.snapshots()?.into_iter().find(|it| it.number == number);
-    if found.is_none_or(|it| it.digest.as_ref() != Some(digest)) {
-        return Ok(Err(gone));
-    }
-    let deleted = deleted_since(&vault, number)?;
-    Ok(Ok((vault.state(number, which)?, deleted)))
-}
-
-/// The largest file that is read, in bytes.
-const LARGEST: u64 = 256 << 20;
-
-/// The bytes of a file of at most 256 MiB.
-///
-/// # Errors
-/// If it does not exist, is not a regular file, is larger, or cannot be read.
-pub fn bytes(path: &Path) -> Result<Vec<u8>, OpError> {
-    let shown = path.display();
-    let unreadable = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            OpError::new(OpErrorKind::NotFound, format_args!("there is no file {shown}"))
-        }
-        _ => OpError::new(OpErrorKind::Failed, format_args!("cannot read {shown}: {error}")),
-    };
-    let found = std::fs::metadata(path).map_err(unreadable)?;
-    if !found.is_file() {
-        return Err(OpError::new(
-            OpErrorKind::Failed,
-            format_args!("cannot read {shown}: it is not a file"),
-        ));
-    }
-    let too_large = || {
-        let most = LARGEST >> 20;
-        OpError::new(
-            OpErrorKind::Failed,
-            format_args!("cannot read {shown}: it is larger than {most} MiB"),
-        )
-        .next(NextStep::SplitFile)
-    };
-    if found.len() > LARGEST {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::new();
-    let file = open_named(path).map_err(unreadable)?;
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
 }

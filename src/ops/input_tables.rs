@@ -1,5 +1,6 @@
 //! The tables of files that are read as input: their rows, and the options of their columns.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::error_sources::cannot_write;
@@ -10,7 +11,7 @@ use crate::change::csv_files::{
     header_names,
 };
 use crate::change::workbook::Sheet;
-use crate::files::{Durability, replace};
+use crate::files::{Durability, open_named, replace};
 use crate::format;
 use crate::model::Resource;
 use crate::suggest::suggest;
@@ -157,4 +158,43 @@ pub(super) fn kind_from_name(path: &Path) -> Result<CsvKind, OpError> {
             Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameResource { nearest }))
         }
     }
+}
+
+/// The largest file that is read, in bytes.
+const LARGEST: u64 = 256 << 20;
+
+/// The bytes of a file of at most 256 MiB.
+///
+/// # Errors
+/// If it does not exist, is not a regular file, is larger, or cannot be read.
+pub fn bytes(path: &Path) -> Result<Vec<u8>, OpError> {
+    let shown = path.display();
+    let unreadable = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            OpError::new(OpErrorKind::NotFound, format_args!("there is no file {shown}"))
+        }
+        _ => OpError::new(OpErrorKind::Failed, format_args!("cannot read {shown}: {error}")),
+    };
+    let found = std::fs::metadata(path).map_err(unreadable)?;
+    if !found.is_file() {
+        return Err(OpError::new(
+            OpErrorKind::Failed,
+            format_args!("cannot read {shown}: it is not a file"),
+        ));
+    }
+    let too_large = || {
+        let most = LARGEST >> 20;
+        OpError::new(
+            OpErrorKind::Failed,
+            format_args!("cannot read {shown}: it is larger than {most} MiB"),
+        )
+        .next(NextStep::SplitFile)
+    };
+    if found.len() > LARGEST {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    let file = open_named(path).map_err(unreadable)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
 }

@@ -20,6 +20,7 @@ mod error;
 pub mod error_sources;
 mod events;
 pub mod export;
+mod export_origin;
 #[cfg(feature = "fleet")]
 pub mod fleet;
 pub mod forget;

@@ -274,22 +274,49 @@ impl StateRef {
         };
         let link = session.link(&*env.clock, &*progress);
         let snapshot = crawl::observe(link, ObservationScope::Fresh(which), &mut vault)?.snapshot;
-        let unread = crawl::unread(&snapshot, &crawl::with_parents(which));
-        let is_read = |it: &Resource| unread.iter().all(|unread| unread.resource != *it);
-        let resources = which.iter().copied().filter(is_read).collect();
-        let unread =
-            unread.iter().map(|it| format!("{}: {}: {}", it.resource, it.state.name(), it.why));
-        Ok(LoadedState {
-            vault,
-            number: snapshot.number,
-            resources,
-            name: format!("{}@live", self.account.name),
-            unread: unread.collect(),
-            snapshot: None,
-            sent_now: Some(sent_now),
-            filter: RecordFilter::default(),
-        })
+        let live = live_state(&self.account, vault, &snapshot, which);
+        Ok(LoadedState { sent_now: Some(sent_now), ..live })
     }
+}
+
+/// The state of the live account that was read as `snapshot` of `vault`: without the resources that
+/// could not be read.
+fn live_state(
+    account: &AccountConfig,
+    vault: Vault,
+    snapshot: &Snapshot,
+    which: &[Resource],
+) -> LoadedState {
+    let unread = crawl::unread(snapshot, &crawl::with_parents(which));
+    let is_read = |it: &Resource| unread.iter().all(|unread| unread.resource != *it);
+    let resources = which.iter().copied().filter(is_read).collect();
+    let unread =
+        unread.iter().map(|it| format!("{}: {}: {}", it.resource, it.state.name(), it.why));
+    LoadedState {
+        vault,
+        number: snapshot.number,
+        resources,
+        name: format!("{}@live", account.name),
+        unread: unread.collect(),
+        snapshot: None,
+        sent_now: None,
+        filter: RecordFilter::default(),
+    }
+}
+
+/// The state of the live account as the snapshot `number` of its vault has it, which was just taken.
+///
+/// # Errors
+/// If the vault cannot be read.
+pub fn recorded_live_state(
+    account: &AccountConfig,
+    number: SnapshotId,
+    which: &[Resource],
+) -> Result<LoadedState, OpError> {
+    let vault = open(account)?;
+    let snapshot = vault.snapshot(number)?;
+    let live = live_state(account, vault, &snapshot, which);
+    Ok(LoadedState { snapshot: Some(snapshot), ..live })
 }
 
 /// A snapshot of `account`'s vault.

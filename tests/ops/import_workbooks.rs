@@ -6,6 +6,7 @@ use std::path::Path;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
+use super::named_exports::edited_xlsx;
 use crate::support::{LiveService, TestEnvironment};
 
 fn fixture(environment: &TestEnvironment, name: &str, to: &str) {
@@ -263,14 +264,13 @@ fn csv_files_for_excel_read_back_as_unedited() {
 
 #[test]
 fn rejected_rows_of_a_sheet_are_a_csv_file_named_after_its_resource() {
-    let (environment, service) = TestEnvironment::with_service("");
+    let (environment, _service) = TestEnvironment::with_service("");
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["export", "main", "--to", "sheets", "--format", "xlsx", "-q"]).succeeds();
-    std::fs::rename(environment.path("sheets/export.xlsx"), environment.path("old.xlsx")).unwrap();
-    // Alone it has no base, so what has changed since is an edit. The API cannot change pixels' tags.
-    service
-        .sandbox()
-        .mutate(|store| store.pixels.get_mut(1).unwrap().tag = "GTM-OTHER1".to_owned());
+    let exported = std::fs::read(environment.path("sheets/export.xlsx")).unwrap();
+    // The API cannot change pixels' tags.
+    let edited = edited_xlsx(&exported, "GTM-EX4MPL", "GTM-OTHER1");
+    std::fs::write(environment.path("old.xlsx"), edited).unwrap();
     let ran = environment.import("old.xlsx", &["--only", "pixels"]).exits_with(3);
     ran.stderr_has(
         "1 row rejected and written to pixels.old.rejected.csv; fix and apply that file\n",

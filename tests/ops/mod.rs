@@ -16,6 +16,7 @@ mod killed_run;
 mod leftover_files;
 mod limits_and_interrupts;
 pub mod migrate;
+mod named_exports;
 mod other_account;
 mod post_backup;
 mod qr_contents;

@@ -190,6 +190,7 @@ impl Accounts {
             only: &[],
             skip: &[],
             filter: RecordFilter::default(),
+            dry_run: false,
             limits: SessionLimits::default(),
         };
         plan_export(&self.env, &request).unwrap().write().unwrap();

@@ -380,7 +380,7 @@ proptest! {
             book.add(sheet).unwrap();
         }
         let mut bytes = Vec::new();
-        book.finish(&mut bytes).unwrap();
+        book.finish("{}", &mut bytes).unwrap();
         let mut other = calamine::Xlsx::new(std::io::Cursor::new(&bytes)).unwrap();
         let mut book = Workbook::open(&bytes).unwrap();
         let all: Vec<_> = (0..book.titles().len()).collect();

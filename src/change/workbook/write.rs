@@ -9,6 +9,7 @@ use rust_xlsxwriter::{DocProperties, ExcelDateTime, Format, Workbook, Worksheet,
 
 use crate::change::csv_files::CsvKind;
 use crate::change::csv_files::write::{sent_cell, sent_columns};
+use crate::change::workbook::ORIGIN;
 use crate::change::workbook::values::INEXACT;
 use crate::model::{FieldValue, Record, SentFields};
 
@@ -58,11 +59,23 @@ impl WorkbookWriter {
         &self.sheets
     }
 
-    /// Writes the workbook.
+    /// Writes the workbook, with a hidden sheet that holds `origin`, the description of the export.
     ///
     /// # Errors
     /// If writing fails.
-    pub fn finish(mut self, out: impl Write + Send) -> std::io::Result<()> {
+    pub fn finish(mut self, origin: &str, out: impl Write + Send) -> std::io::Result<()> {
+        let hidden = || -> Result<_, XlsxError> {
+            let mut sheet = Worksheet::new();
+            sheet.set_name(ORIGIN)?.set_very_hidden(true);
+            sheet.write_string(
+                0,
+                0,
+                "linkvault compares edits with this export; keep this sheet",
+            )?;
+            sheet.write_string(1, 0, origin)?;
+            Ok(sheet)
+        };
+        self.book.push_worksheet(hidden().map_err(|error| io_error(&error))?);
         self.book.save_to_writer(out).map_err(|error| io_error(&error))
     }
 }

@@ -106,6 +106,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         skip: &args.skip,
         filter: args.filter.filter(),
         limits: args.bounds.limits(),
+        dry_run: args.dry_run,
     };
     let mut plan = plan_export(&app.env, &request)?;
     for what in &plan.state.unread {
