@@ -157,7 +157,7 @@ impl App {
             closed: AtomicBool::new(false),
             env: OnceLock::new(),
         });
-        let env = Arc::new(Env::new(clock, Arc::clone(&terminal) as _));
+        let env = Arc::new(Env::new(clock, Arc::clone(&terminal) as _).with_force(flags.force));
         let _ = terminal.env.set(Arc::downgrade(&env));
         Self { out, env, terminal }
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::App;
 use crate::change::csv_files::ColumnOptions;
 use crate::ops::input::CsvOptions;
 
@@ -33,13 +34,13 @@ pub struct SuspiciousArgs {
 impl CsvArgs {
     /// These flags as options of an operation.
     #[must_use]
-    pub fn options(&self) -> CsvOptions {
+    pub fn options(&self, app: &App) -> CsvOptions {
         let columns = ColumnOptions {
             maps: self.map.clone(),
             ignored: self.ignore_columns.clone(),
             match_on: self.match_on.clone(),
         };
-        CsvOptions { columns, annotate: self.annotate.clone() }
+        CsvOptions { columns, annotate: self.annotate.clone(), force: app.env.force }
     }
 }
 

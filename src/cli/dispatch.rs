@@ -24,7 +24,7 @@ fn run(cli: Cli) -> Exit {
     signals::survive_file_limits();
     let app = Arc::new(App::new(&cli.global));
     let log = cli.command.log(&cli.global);
-    let started = logging::start(log, app.out.error_stream(), cli.global.log_file.as_deref());
+    let started = logging::start(log, app.out.error_stream(), &cli.global);
     let result = started.and_then(|()| dispatch(cli.command, &app));
     let result = result.and_then(|exit| exit.after(app.out.finish()));
     result.unwrap_or_else(|failure| {

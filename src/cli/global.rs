@@ -26,6 +26,9 @@ pub struct GlobalArgs {
         hide_env_values = true
     )]
     pub log_file: Option<PathBuf>,
+    /// Let output files replace any file; default: only an earlier output of the same kind
+    #[arg(long, global = true)]
+    pub force: bool,
     /// Format of progress; auto: bars on a terminal, else lines
     #[arg(
         long,

@@ -308,6 +308,7 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         NextStep::SkipResource => "nothing was planned or written; --skip leaves a resource out",
         NextStep::NameEmptyFolder => "name a new or empty folder with --to",
         NextStep::NameOtherFile => "nothing was written; name another file",
+        NextStep::ReplaceFile => "name another file, or pass --force to replace this one",
         NextStep::RemoveSandboxFile => "remove the file to begin with a new sandbox",
         NextStep::ChooseOnConflict => {
             "nothing was written; --on-conflict mine writes your values,\n\

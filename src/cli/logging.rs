@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracing::Level;
@@ -15,20 +15,25 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::CliError;
-use super::global::{Log, LogFormat};
+use super::global::{GlobalArgs, Log, LogFormat};
 use super::output::{ErrorStream, SHOWN_ON_STDERR};
 use crate::api::client::WIRE;
 use crate::escaped::{Escaped, EscapedJson};
 use crate::files::append_private;
+use crate::ops::OpError;
 use crate::ops::error_sources::cannot_write;
+use crate::ops::output_files::{OutputKind, require_output};
 
 /// Starts the log, if there is one.
 ///
 /// # Errors
-/// If `file` cannot be written.
-pub(super) fn start(log: Log, stream: ErrorStream, file: Option<&Path>) -> Result<(), CliError> {
-    let file = file.map(|path| append_private(path).map_err(|error| cannot_write(path, &error)));
-    let file = file.transpose()?;
+/// If the file of the log cannot be written.
+pub(super) fn start(log: Log, stream: ErrorStream, global: &GlobalArgs) -> Result<(), CliError> {
+    let open = |path: &PathBuf| -> Result<File, OpError> {
+        require_output(path, OutputKind::Log, global.force)?;
+        append_private(path).map_err(|error| cannot_write(path, &error))
+    };
+    let file = global.log_file.as_ref().map(open).transpose()?;
     if log.level == 0 && file.is_none() {
         return Ok(());
     }

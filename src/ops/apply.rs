@@ -14,7 +14,7 @@ use super::error_sources::{apply_error, without_skip};
 use super::input::{self, DesiredInput, InputOptions};
 use super::migration_flags::RecordedFlags;
 use super::observation::Observation;
-use super::output_files::{require_no_input, require_writable};
+use super::output_files::{OutputKind, require_no_input, require_outputs};
 use super::plan::{kept_records, make_plan, needed_resources, warn_of_cells, warn_of_unmatched};
 use super::rejected_rows::{self, RunInput};
 use super::run_results::{RunOutcome, write_results};
@@ -90,17 +90,17 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
-    /// Refuses files for results and for rejected rows that could not be written, or that are one of
-    /// `inputs`.
+    /// Refuses output files that may not be written, or that are one of `inputs`.
     ///
     /// # Errors
     /// If there is such a file.
-    pub fn require_files(&self, inputs: &[PathBuf]) -> Result<(), OpError> {
-        for file in [&self.results, &self.rejected].into_iter().flatten() {
-            require_writable(file)?;
+    pub fn require_files(&self, env: &Env, inputs: &[PathBuf]) -> Result<(), OpError> {
+        let (results, rejected) = (self.results.as_ref(), self.rejected.as_ref());
+        for file in results.iter().chain(&rejected) {
             require_no_input(file, inputs)?;
         }
-        Ok(())
+        let files = [(results, OutputKind::Results), (rejected, OutputKind::Rejected)];
+        require_outputs(files, env.force)
     }
 
     /// The maximum age of a list of `account`.
@@ -201,7 +201,7 @@ fn apply_fetched(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, Op
         ApplyInput::PlanOrState(texts) => {
             let name = input_name(&texts);
             if let Some(saved) = read_saved_plan(&texts)? {
-                run.require_files(&texts.iter().map(PathBuf::from).collect::<Vec<_>>())?;
+                run.require_files(env, &texts.iter().map(PathBuf::from).collect::<Vec<_>>())?;
                 options.csv.require_none(&name, "a saved plan")?;
                 if password.is_some() {
                     let message = "cannot set a password together with a saved plan";
@@ -216,7 +216,7 @@ fn apply_fetched(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, Op
             (options.read(env, &limits, &texts, account)?, name)
         }
     };
-    run.require_files(&wanted.files)?;
+    run.require_files(env, &wanted.files)?;
     if !wanted.are_values_meant(env, run.accept_suspicious || run.dry_run)? {
         env.note("nothing was written");
         return Ok(ApplyReport::Declined);

@@ -37,6 +37,8 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// Removes the secrets of this process from every response.
     pub redactor: Redactor,
+    /// Whether output files replace files that are not earlier outputs: `--force`.
+    pub force: bool,
     events: Arc<dyn Events>,
     home: Option<Home>,
     connector: Option<Arc<Connector>>,
@@ -63,6 +65,7 @@ impl Env {
         Self {
             clock,
             redactor,
+            force: false,
             events,
             home: None,
             connector: None,
@@ -74,6 +77,12 @@ impl Env {
             identity: Default::default(),
             sessions: Default::default(),
         }
+    }
+
+    /// Lets output files replace files that are not earlier outputs.
+    #[must_use]
+    pub fn with_force(self, force: bool) -> Self {
+        Self { force, ..self }
     }
 
     /// Uses `home` for configuration and vaults instead of the user's own folders.
@@ -108,6 +117,7 @@ impl Env {
         Self {
             clock,
             redactor: self.redactor.clone(),
+            force: self.force,
             events,
             home: self.home.clone(),
             connector: self.connector.clone(),

@@ -527,7 +527,9 @@ impl FileReader<'_> {
             }
             let failure = OpError::new(OpErrorKind::Failed, message).details(&problems);
             let annotated = match (&how.csv.annotate, tables.as_slice()) {
-                (Some(to), [table]) => table.annotate(&problems, how.encoding, to)?,
+                (Some(to), [table]) => {
+                    table.annotate(&problems, how.encoding, to, how.csv.force)?
+                }
                 _ => None,
             };
             return Err(failure.next(annotated.map_or(next, NextStep::FixAnnotatedRows)));

@@ -3,15 +3,14 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::error_sources::cannot_write;
-use super::output_files::require_no_input;
+use super::output_files::{OutputKind, require_no_input, require_output, write_output};
 use super::{NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::{
     ColumnOptions, CsvKind, CsvProblems, EncodingProblem, RowSource, TextEncoding, annotated,
     header_names,
 };
 use crate::change::workbook::Sheet;
-use crate::files::{Durability, open_named, replace};
+use crate::files::open_named;
 use crate::format;
 use crate::model::Resource;
 use crate::suggest::suggest;
@@ -26,6 +25,8 @@ pub struct CsvOptions {
     pub columns: ColumnOptions,
     /// The file for the rows with mistakes, and the reasons.
     pub annotate: Option<PathBuf>,
+    /// Whether that file may replace any file.
+    pub force: bool,
 }
 
 impl CsvOptions {
@@ -60,6 +61,7 @@ impl CsvOptions {
                 );
             }
             require_no_input(to, tables.iter().map(|table| &table.path))?;
+            require_output(to, OutputKind::Annotated, self.force)?;
         }
         if self.columns.is_empty() {
             return Ok(());
@@ -122,16 +124,15 @@ impl InputTable {
         problems: &CsvProblems,
         encoding: Option<TextEncoding>,
         to: &Path,
+        force: bool,
     ) -> Result<Option<PathBuf>, OpError> {
         let rows = self
             .source(encoding)
             .ok()
             .and_then(|source| annotated(&source, problems.reasons(&self.name)?));
         let Some(rows) = rows else { return Ok(None) };
-        replace(to, &rows, Durability::Unsynced).map_err(|error| {
-            let failure = cannot_write(to, &error);
-            OpError { details: problems.into(), ..failure }
-        })?;
+        write_output(to, OutputKind::Annotated, force, &rows)
+            .map_err(|failure| OpError { details: problems.into(), ..failure })?;
         Ok(Some(to.to_owned()))
     }
 }

@@ -15,7 +15,7 @@ use super::input::{self, scope};
 use super::migration_flags::{MigrationFlags, RecordedFlags, RecordedMigration};
 use super::migration_report::{self, ReportInput};
 use super::observation::Observation;
-use super::output_files::require_writable;
+use super::output_files::{OutputKind, require_output, require_outputs};
 use super::plan::{needed_resources, save};
 use super::rejected_rows::RunInput;
 use super::state_ref::{self, StateRef};
@@ -129,9 +129,9 @@ pub enum MigrateReport {
 pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport, OpError> {
     // Mistakes in the given files are reported before anything is locked.
     let given = options(&request.flags)?;
-    if let Some(file) = &request.report {
-        require_writable(file)?;
-    }
+    let saved = if let MigrateGoal::Save(file) = &request.goal { Some(file) } else { None };
+    let report = request.report.as_ref();
+    require_outputs([(report, OutputKind::Report), (saved, OutputKind::Plan)], env.force)?;
     let target = MovedAccount::target(env, request, request.to)?;
     let accounts = [request.to, &target.account];
     let work = StoredWork::account_unless(request.goal != MigrateGoal::Apply);
@@ -448,7 +448,7 @@ impl PreparedReport {
             let message = format!("run {} is not a migration, so it has no report", run.number);
             return Err(OpError::new(OpErrorKind::Usage, message));
         };
-        require_writable(file)?;
+        require_output(file, OutputKind::Report, env.force)?;
         let origin = &recorded.note.origin;
         let source = if run.command == RunCommand::Migrate {
             StateRef::parse(env, &run.input, Reference::Latest(0), None)?

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::error_sources::{apply_error, cannot_write};
+use super::error_sources::apply_error;
 use super::migration_flags::RecordedMigration;
+use super::output_files::{OutputKind, write_output};
 use super::{Env, OpError};
 use crate::apply;
 use crate::change::plan::{CurrentState, PlanStep};
 use crate::change::policy::{OnConflict, Policy};
 use crate::config::AccountConfig;
-use crate::files::write_private;
 use crate::format;
 use crate::migrate::history::{MigrationHistory, MigrationParty, MigrationRun};
 use crate::migrate::{MappedRecords, MigrationPlan, MigrationReport};
@@ -40,12 +40,13 @@ impl ReportInput<'_> {
     /// If the journal cannot be read, the accounts cannot be compared, or the file cannot be
     /// written.
     pub fn write(self, vault: &mut Vault, file: &Path) -> Result<(), OpError> {
+        let force = self.env.force;
         let report = self.report(vault)?;
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = report.markdown(&mut text);
         let text = text.trim_end().to_owned() + "\n";
-        write_private(file, text.as_bytes()).map_err(|error| cannot_write(file, &error))
+        write_output(file, OutputKind::Report, force, text.as_bytes())
     }
 
     fn report(self, vault: &mut Vault) -> Result<MigrationReport, OpError> {

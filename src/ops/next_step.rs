@@ -172,6 +172,8 @@ pub enum NextStep {
     NameEmptyFolder,
     /// Name another file.
     NameOtherFile,
+    /// Name another file, or replace it with `--force`.
+    ReplaceFile,
     /// Remove the invalid state of the sandbox.
     RemoveSandboxFile,
     /// Run `migrate`, because the input has ids of another account.

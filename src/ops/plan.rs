@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::account_options::max_staleness;
 use super::account_session::SessionLimits;
 use super::error::Details;
-use super::error_sources::cannot_write;
 use super::input::{DesiredInput, InputOptions};
 use super::observation::{Observation, observe_account};
+use super::output_files::{OutputKind, require_output, write_output};
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::change::desired::DesiredState;
 use crate::change::guards::{GuardRefusal, check_guards};
@@ -20,7 +20,6 @@ use crate::change::policy::Policy;
 use crate::change::record_filter::FilteredRecord;
 use crate::config::AccountConfig;
 use crate::escaped::Escaped;
-use crate::files::{Durability, replace};
 use crate::format;
 use crate::model::{RecordKey, Resource, State, Verb};
 
@@ -64,6 +63,9 @@ pub struct PlanReport {
 pub fn plan_changes(env: &Env, request: &PlanRequest<'_>) -> Result<PlanReport, OpError> {
     let (account, policy) = (request.account, &request.policy);
     env.catch_interrupts();
+    if let Some(file) = &request.save {
+        require_output(file, OutputKind::Plan, env.force)?;
+    }
     let wanted = request.options.read(env, &request.limits, request.input, account)?;
     wanted.warn_of_suspicious(env);
     let which = needed_resources(&wanted.desired, policy);
@@ -272,6 +274,5 @@ pub fn save(
 ) -> Result<(), OpError> {
     let whose = (account.name.as_str(), observation.service.as_str(), observation.account_id);
     let saved = SavedPlan::new(whose, env.clock.now().0, observation.rate, plan.clone());
-    replace(file, saved.to_json().as_bytes(), Durability::Unsynced)
-        .map_err(|error| cannot_write(file, &error))
+    write_output(file, OutputKind::Plan, env.force, saved.to_json().as_bytes())
 }

@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::Env;
 use super::input;
 use super::migration_flags::{RecordedFlags, RecordedMigration};
+use super::output_files::{OutputKind, write_output};
 use crate::change::csv_files::rejected::rejected;
 use crate::change::csv_files::{CsvKind, RowSource, TextEncoding};
 use crate::change::desired::SourceLocation;
 use crate::change::plan::{MigrationMatches, MigrationNote, Plan, PlanStep, UnsupportedChange};
 use crate::change::workbook::Workbook;
-use crate::files::{Durability, replace};
 use crate::format;
 
 /// What the journal of a run stores in addition to its steps.
@@ -190,7 +190,7 @@ pub fn write(env: &Env, all: &Rows, origin: &RunInput, to: Option<&Path>) {
     let to = to.filter(|_| all.len() == 1);
     for (name, problems) in all {
         let count = format::counted(problems.len() as u64, "row", "rows");
-        match write_one(name, problems, origin, to) {
+        match write_one(env, name, problems, origin, to) {
             Ok(path) => {
                 let path = path.display();
                 env.note(format_args!(
@@ -204,6 +204,7 @@ pub fn write(env: &Env, all: &Rows, origin: &RunInput, to: Option<&Path>) {
 }
 
 fn write_one(
+    env: &Env,
     name: &str,
     problems: &BTreeMap<u64, String>,
     origin: &RunInput,
@@ -218,8 +219,7 @@ fn write_one(
     }
     let rows = rejected_of(known, &bytes, problems)?;
     let path = to.map_or_else(|| known.rejected(), Path::to_owned);
-    replace(&path, &rows, Durability::Unsynced)
-        .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    write_output(&path, OutputKind::Rejected, env.force, &rows).map_err(|error| error.message)?;
     let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());
     let short = here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
     Ok(short.unwrap_or(path))

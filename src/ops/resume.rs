@@ -9,7 +9,7 @@ use super::account_session::SessionLimits;
 use super::apply::{AppliedRun, RunFiles, finish};
 use super::error_sources::vault_error;
 use super::migrate::PreparedReport;
-use super::output_files::require_writable;
+use super::output_files::{OutputKind, require_outputs};
 use super::write_session::WriteSession;
 use super::{Env, NextStep, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::apply::{self, ApplyOptions};
@@ -59,9 +59,8 @@ pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, Op
 
 fn resume_fetched(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, OpError> {
     let account = request.account;
-    for file in [&request.rejected, &request.results].into_iter().flatten() {
-        require_writable(file)?;
-    }
+    let (rejected, results) = (request.rejected.as_ref(), request.results.as_ref());
+    require_outputs([(rejected, OutputKind::Rejected), (results, OutputKind::Results)], env.force)?;
     state_ref::open(account)?;
     let mut session = WriteSession::open(env, account, "resume", &request.limits)?;
     let run = open_run(&session.vault, request.run, account)?;

@@ -6,18 +6,15 @@ use std::iter;
 use std::path::Path;
 
 use super::Env;
+use super::error_sources::cannot_write;
+use super::output_files::{OutputKind, RESULT_COLUMNS, write_output};
 use crate::change::csv_files::write::table;
 use crate::change::desired::{DesiredRecord, DesiredState, RecordRef, SourceLocation};
 use crate::change::plan::{PlanStep, UnsupportedChange};
-use crate::files::{Durability, replace};
 use crate::format;
 use crate::model::natural_key::value_text;
 use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State, Verb};
 use crate::vault::journal::{JournalStep, VerifiedState};
-
-/// The columns of the file.
-const COLUMNS: [&str; 9] =
-    ["file", "line", "resource", "action", "record", "outcome", "id", "address", "message"];
 
 /// What is known at the end of a run, or of a plan without steps.
 pub(super) struct RunOutcome<'a> {
@@ -52,14 +49,16 @@ struct ResultRow {
 pub(super) fn write_results(env: &Env, to: Option<&Path>, outcome: &RunOutcome<'_>) {
     let Some(to) = to else { return };
     let rows = result_rows(outcome);
-    let written = csv_bytes(&rows).and_then(|bytes| replace(to, &bytes, Durability::Unsynced));
-    let to = to.display();
+    let written = csv_bytes(&rows)
+        .map_err(|error| cannot_write(to, &error))
+        .and_then(|bytes| write_output(to, OutputKind::Results, env.force, &bytes));
     match written {
         Ok(()) => {
             let count = format::counted(rows.len() as u64, "row", "rows");
+            let to = to.display();
             env.note(format_args!("the outcome of {count} was written to {to}"));
         }
-        Err(error) => env.warn(format_args!("cannot write the results to {to}: {error}")),
+        Err(error) => env.warn(format_args!("the results are missing: {}", error.message)),
     }
 }
 
@@ -261,6 +260,6 @@ fn csv_bytes(rows: &[ResultRow]) -> std::io::Result<Vec<u8>> {
             row.message.clone(),
         ]
     };
-    let header = COLUMNS.map(str::to_owned);
+    let header = RESULT_COLUMNS.map(str::to_owned);
     table(&iter::once(header).chain(rows.iter().map(cells)).collect::<Vec<_>>())
 }

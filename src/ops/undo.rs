@@ -42,7 +42,7 @@ pub struct UndoRequest<'a> {
 /// [`apply`](super::apply::apply).
 pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError> {
     env.catch_interrupts();
-    request.options.require_files(&[])?;
+    request.options.require_files(env, &[])?;
     let kind = StoredWork::account_unless(request.options.dry_run);
     env.with_stored(&[request.account], kind, || undo_fetched(env, request))
 }

@@ -93,6 +93,55 @@ fn files_that_cannot_be_written_are_refused_before_anything_is_sent() {
 }
 
 #[test]
+fn outputs_replace_only_earlier_outputs_of_the_same_kind() {
+    let (environment, service) = TestEnvironment::with_service("");
+    environment.run(&["backup", "main"]).succeeds();
+    environment.write("channels.csv", "name,color\nNew,#102030\n");
+    environment.write("bad.csv", "name,color\nNew,blue\n");
+    environment.write("notes.txt", "mine");
+    let (vault, config) = ("vaults/main.db", "config.toml");
+    std::os::unix::fs::symlink(environment.path(vault), environment.path("symlink")).unwrap();
+    std::fs::hard_link(environment.path(vault), environment.path("hardlink")).unwrap();
+    let read = || [vault, config].map(|file| std::fs::read(environment.path(file)).unwrap());
+    let before = read();
+    let requests = service.request_count();
+    let import = ["import", "channels.csv", "--to", "main", "--yes"];
+    let plan = ["plan", "channels.csv", "--to", "main"];
+    let bad = ["import", "bad.csv", "--resource", "channels", "--to", "main", "--yes"];
+    let migrate = ["migrate", "main", "sandbox", "--yes"];
+    let resume = ["resume", "main"];
+    let commands: [(&[&str], &str); 11] = [
+        (&import, "--results"),
+        (&import, "--rejected"),
+        (&import, "--log-file"),
+        (&bad, "--annotate"),
+        (&plan, "-o"),
+        (&migrate, "-o"),
+        (&migrate, "--report"),
+        (&resume, "--results"),
+        (&resume, "--rejected"),
+        (&["undo", "main", "1", "--yes"], "--results"),
+        (&["backup", "main"], "--log-file"),
+    ];
+    for (command, flag) in commands {
+        for file in [vault, config, "symlink", "hardlink", "notes.txt"] {
+            let ran = environment.run(&[command, &[flag, file]].concat()).exits_with(64);
+            ran.stderr_has(&format!("cannot write to {file}: it exists and is not "))
+                .stderr_has("pass --force to replace this one");
+        }
+    }
+    assert_eq!(read(), before);
+    assert_eq!(environment.text("notes.txt"), "mine");
+    assert_eq!(service.request_count(), requests);
+    // A further output replaces the earlier one, and `--force` replaces any file.
+    for _ in 0..2 {
+        environment.run(&[&plan[..], &["-o", "plan.json"]].concat()).succeeds();
+    }
+    environment.run(&[&plan[..], &["-o", "notes.txt", "--force"]].concat()).succeeds();
+    assert_eq!(environment.text("notes.txt").lines().next(), Some("{"));
+}
+
+#[test]
 fn rows_that_a_filter_leaves_out_are_told() {
     let (environment, _service) = TestEnvironment::with_service("");
     environment.write("channels.csv", "id,name\n1,Shop window\n2,Other\n3,Another\n");

@@ -73,7 +73,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         account: &account,
         command: RunCommand::Apply,
         input,
-        options: InputOptions { csv: args.csv.options(), ..args.policy.input() },
+        options: InputOptions { csv: args.csv.options(app), ..args.policy.input() },
         policy: args.policy.policy(),
         password,
         run: RunOptions {

@@ -68,7 +68,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         filter: args.filter.filter(),
         resource: args.resource,
         encoding: args.encoding,
-        csv: args.csv.options(),
+        csv: args.csv.options(app),
         limits: args.bounds.limits(),
     };
     let report = compare(&app.env, &request)?;

@@ -57,7 +57,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         account: &account,
         command: RunCommand::Import,
         input: ApplyInput::Files(args.files.clone()),
-        options: InputOptions { csv: args.csv.options(), ..args.policy.input() },
+        options: InputOptions { csv: args.csv.options(app), ..args.policy.input() },
         policy: args.policy.policy(),
         password: None,
         run: RunOptions {

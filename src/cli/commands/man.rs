@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::cli::{App, CliError, Exit, OpErrorKind};
+use crate::ops::output_files::{OutputKind, require_output};
 
 /// Print the manual page, or write the pages of all commands
 #[derive(Debug, clap::Args)]
@@ -45,9 +46,23 @@ fn write(mut whole: clap::Command, app: &App, folder: &Path) -> Result<(), CliEr
         )
     };
     std::fs::create_dir_all(folder).map_err(fault)?;
+    let made = tempfile::tempdir().map_err(fault)?;
     // Building adds the global flags to the pages of the commands.
     whole.build();
-    clap_mangen::generate_to(whole, folder).map_err(fault)?;
+    clap_mangen::generate_to(whole, made.path()).map_err(fault)?;
+    let pages: Vec<_> = std::fs::read_dir(made.path())
+        .and_then(Iterator::collect::<Result<_, _>>)
+        .map_err(fault)?;
+    let target = |page: &std::fs::DirEntry| folder.join(page.file_name());
+    for page in &pages {
+        require_output(&target(page), OutputKind::ManPage, app.env.force)?;
+    }
+    for page in &pages {
+        let text = std::fs::read(page.path()).map_err(fault)?;
+        // Unlike other outputs, pages are for all users.
+        let _ = std::fs::remove_file(target(page));
+        std::fs::write(target(page), text).map_err(fault)?;
+    }
     if app.out.is_json() {
         return app.out.json(&json!({"format": 1, "folder": folder.display().to_string()}));
     }

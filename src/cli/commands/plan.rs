@@ -62,7 +62,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let request = PlanRequest {
         account: &account,
         input: &args.inputs,
-        options: InputOptions { csv: args.csv.options(), ..args.policy.input() },
+        options: InputOptions { csv: args.csv.options(app), ..args.policy.input() },
         policy: args.policy.policy(),
         max_staleness: args.staleness.max_staleness,
         save: args.out.clone(),

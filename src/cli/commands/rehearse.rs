@@ -69,7 +69,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let request = RehearseRequest {
         account: &account,
         input: &args.inputs,
-        options: InputOptions { csv: args.csv.options(), ..args.policy.input() },
+        options: InputOptions { csv: args.csv.options(app), ..args.policy.input() },
         policy: args.policy.policy(),
         assumptions: RehearsalAssumptions { caps, behaviour },
         fail_fast: args.fail_fast,
