@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::digest::{self, DigestSum};
-use super::schema::{definitions, expected, version_table};
+use super::schema::{differences, version_table};
 use super::snapshot::{Snapshot, SnapshotStatus, chain, digest};
 use crate::model::{Resource, SnapshotId};
 use crate::vault::checksums::{self, ChecksumScope};
@@ -99,15 +99,8 @@ impl Vault {
             Ok(lines) => lines.into_iter().for_each(|line| report.problem(line)),
             Err(source) => report.problem(source.to_string()),
         }
-        let expected = || -> rusqlite::Result<_> { Ok((expected()?, definitions(&self.db)?)) };
-        match expected() {
-            Ok((expected, found)) => {
-                for (name, sql) in expected {
-                    if found.get(name) != Some(sql) {
-                        report.problem(format!("the table or view {name} has a wrong definition"));
-                    }
-                }
-            }
+        match differences(&self.db) {
+            Ok(found) => found.into_iter().for_each(|it| report.problem(it.text)),
             Err(source) => report.problem(source.to_string()),
         }
     }

@@ -17,8 +17,8 @@ use super::connection::{READ_WRITE, connect};
 use super::header::{ConnectionGuard, missing_error, register_connection};
 use super::open_files::open_files;
 use super::schema::{
-    APPLICATION_ID, FORMAT, INCREMENTAL_VACUUM, MIGRATIONS, definitions, empty, expected,
-    is_expected, migrate,
+    APPLICATION_ID, FORMAT, INCREMENTAL_VACUUM, MIGRATIONS, SchemaDifference, SchemaPart,
+    differences, empty, migrate,
 };
 use super::{IdentityPart, TemplateCache, Vault, VaultError};
 use crate::files::{
@@ -402,31 +402,15 @@ fn check_format(db: &Connection, path: &Path) -> Result<i64, VaultError> {
 /// program creates. A view in place of a table could return any data. Must be called before triggers
 /// are enabled.
 fn check_schema(db: &Connection, path: &Path, triggers: bool) -> Result<(), VaultError> {
-    let fail = |source| VaultError::sql(path, source);
-    let found = definitions(db).map_err(fail)?;
-    if is_expected(&found) {
-        return Ok(());
-    }
-    let expected = expected().map_err(fail)?;
-    let wrong = |what: &str, statement: &str| {
-        let differs = |(name, sql): &(&String, &String)| {
-            sql.starts_with(statement) && found.get(*name) != Some(*sql)
-        };
-        let (name, _) = expected.iter().find(differs)?;
-        Some(format!("the {what} {name} has a wrong definition"))
+    let found = differences(db).map_err(|source| VaultError::sql(path, source))?;
+    let refused = |it: &SchemaDifference| match it.part {
+        SchemaPart::Table => true,
+        SchemaPart::Trigger => triggers,
+        SchemaPart::Other => false,
     };
-    // SQLite goes by the SQL text, not by the `type` column.
-    let foreign = || {
-        found
-            .iter()
-            .filter(|(name, sql)| expected.get(*name) != Some(*sql))
-            .find(|(_, sql)| sql.to_ascii_lowercase().contains("trigger"))
-            .map(|(name, _)| format!("the trigger {name} is not part of the schema"))
-    };
-    let trigger = || wrong("trigger", "CREATE TRIGGER").or_else(foreign).filter(|_| triggers);
-    match wrong("table", "CREATE TABLE").or_else(trigger) {
+    match found.into_iter().find(refused) {
         None => Ok(()),
-        Some(what) => Err(VaultError::Damaged { path: path.to_owned(), what }),
+        Some(it) => Err(VaultError::Damaged { path: path.to_owned(), what: it.text }),
     }
 }
 

@@ -96,9 +96,62 @@ pub fn expected() -> rusqlite::Result<&'static BTreeMap<String, String>> {
     Ok(&model()?.definitions)
 }
 
+/// What kind of thing a [`SchemaDifference`] is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemaPart {
+    /// A table: a view in its place could return any data.
+    Table,
+    /// A trigger, missing, changed or foreign.
+    Trigger,
+    /// A view or an index. No command depends on it.
+    Other,
+}
+
+/// A difference between the schema of a vault and the expected one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaDifference {
+    /// What differs.
+    pub part: SchemaPart,
+    /// The difference as a sentence.
+    pub text: String,
+}
+
+/// All differences between the schema of `db` and that of an intact vault. `check` reports them,
+/// and a vault with some of them is not opened. Tables, views and indexes that other tools added
+/// are none.
+pub fn differences(db: &Connection) -> rusqlite::Result<Vec<SchemaDifference>> {
+    let found = definitions(db)?;
+    if is_expected(&found) {
+        return Ok(Vec::new());
+    }
+    let expected = expected()?;
+    let changed = expected.iter().filter(|(name, sql)| found.get(*name) != Some(*sql));
+    let changed = changed.map(|(name, sql)| {
+        let (part, what) = match sql.split_whitespace().nth(1) {
+            Some("TABLE") => (SchemaPart::Table, "table"),
+            Some("TRIGGER") => (SchemaPart::Trigger, "trigger"),
+            Some("VIEW") => (SchemaPart::Other, "view"),
+            _ => (SchemaPart::Other, "index"),
+        };
+        SchemaDifference { part, text: format!("the {what} {name} has a wrong definition") }
+    });
+    // SQLite goes by the SQL text, not by the `type` column.
+    let foreign = found.iter().filter(|(name, sql)| {
+        expected.get(*name) != Some(*sql) && sql.to_ascii_lowercase().contains("trigger")
+    });
+    let foreign = foreign.map(|(name, _)| SchemaDifference {
+        part: SchemaPart::Trigger,
+        text: format!("the trigger {name} is not part of the schema"),
+    });
+    let mut all: Vec<_> = changed.chain(foreign).collect();
+    // Tables first: without them nothing else can be read.
+    all.sort_by_key(|it| it.part != SchemaPart::Table);
+    Ok(all)
+}
+
 /// Whether `found` is what [`expected`] returns. To create that takes several milliseconds, so that
 /// it is compared with a known hash instead.
-pub fn is_expected(found: &BTreeMap<String, String>) -> bool {
+fn is_expected(found: &BTreeMap<String, String>) -> bool {
     hash(found).to_hex().as_str() == EXPECTED_HASH
 }
 
