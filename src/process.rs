@@ -1,6 +1,6 @@
 //! Runs programs that the configuration names, without a shell and with a time limit.
 
-use std::io::{Read, Write as _};
+use std::io::{ErrorKind, Read, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -9,8 +9,10 @@ use crate::clock::{Clock, SleepOutcome};
 
 /// How long to wait for a program's output after the program exit.
 const PIPE_TIME: Duration = Duration::from_secs(2);
+/// The same after the end of a line.
+const LINE_TIME: Duration = Duration::from_millis(200);
 /// The most bytes that are kept of each output stream.
-const MAX_OUTPUT: u64 = 64 * 1024;
+const MAX_OUTPUT: usize = 64 * 1024;
 
 /// Standard input and environment of a program.
 #[derive(Debug, Default, Clone, Copy)]
@@ -87,9 +89,9 @@ pub fn run(
     let stderr = read_in_background(child.stderr.take());
     let status = wait_for_exit(&mut child, clock, time)?;
     // A grandchild may keep the pipes open, so the wait has a limit.
-    let stdout = stdout.recv_timeout(PIPE_TIME).unwrap_or_default();
+    let stdout = collect(&stdout, clock, PIPE_TIME);
     let wait = if status.success() { Duration::ZERO } else { PIPE_TIME };
-    let stderr = stderr.recv_timeout(wait).unwrap_or_default();
+    let stderr = collect(&stderr, clock, wait);
     Ok(ProcessExit { status, stdout, stderr })
 }
 
@@ -167,18 +169,43 @@ pub fn show(
     }
 }
 
-/// Reads a pipe to its end on a thread: a full pipe would block the child.
+/// Reads a pipe to its end on a thread: a full pipe would block the child. Sends the first bytes as
+/// they arrive.
 fn read_in_background<R: Read + Send + 'static>(pipe: Option<R>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            let _ = pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes);
-            let _ = sender.send(bytes);
-            let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+        let Some(mut pipe) = pipe else { return };
+        let (mut left, mut part) = (MAX_OUTPUT, vec![0; MAX_OUTPUT]);
+        while left > 0 {
+            match pipe.read(&mut part[..left]) {
+                Ok(0) => return,
+                Ok(count) => {
+                    left -= count;
+                    // The receiver may wait no longer.
+                    let _ = sender.send(part[..count].to_vec());
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
         }
+        drop(sender);
+        let _ = std::io::copy(&mut pipe, &mut std::io::sink());
     });
     receiver
+}
+
+/// What a program that has ended wrote to a pipe: up to the pipe's end, or for at most `time`. Waits
+/// less after the end of a line, because then only another program has the pipe open.
+fn collect(pipe: &Receiver<Vec<u8>>, clock: &dyn Clock, time: Duration) -> Vec<u8> {
+    let (began, mut bytes) = (clock.monotonic(), Vec::new());
+    loop {
+        let left = time.saturating_sub(clock.monotonic().saturating_sub(began));
+        let left = if bytes.ends_with(b"\n") { left.min(LINE_TIME) } else { left };
+        match pipe.recv_timeout(left) {
+            Ok(part) => bytes.extend(part),
+            Err(_) => return bytes,
+        }
+    }
 }
 
 /// Waits for the child for at most `time`, then kills it.

@@ -38,7 +38,7 @@ pub enum AccountLocation {
     },
 }
 
-/// The environment variables with secrets of `accounts`, which are hidden from alert commands.
+/// The environment variables with secrets of `accounts`, which are hidden from other programs.
 #[must_use]
 pub fn key_variables<'a>(
     accounts: impl IntoIterator<Item = &'a AccountConfig> + Clone,
@@ -56,6 +56,15 @@ pub fn key_variables<'a>(
     });
     let of_stores = stores.flat_map(|store| store_secrets(store.scheme)).copied();
     names.chain(of_stores.map(str::to_owned)).collect()
+}
+
+/// Those of `variables` that a command which prints a secret must not see: not the credentials of
+/// stores, with which it may fetch the secret.
+#[must_use]
+pub fn hidden_from_key_commands(variables: &[String]) -> Vec<String> {
+    let schemes = [StoreScheme::S3, StoreScheme::Azure, StoreScheme::Google];
+    let of_stores: Vec<_> = schemes.into_iter().flat_map(store_secrets).collect();
+    variables.iter().filter(|name| !of_stores.contains(&&name.as_str())).cloned().collect()
 }
 
 /// The environment variables with secrets of a kind of store.

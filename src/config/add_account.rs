@@ -287,7 +287,7 @@ mod tests {
         for account in Config::load(&home).unwrap().accounts() {
             let AccountLocation::Service { key, .. } = &account.place else { continue };
             let clock = SystemClock::new(Interrupt::default());
-            assert_eq!(key.read(SecretKind::Key, &clock).unwrap().reveal(), "geheim-1");
+            assert_eq!(key.read(SecretKind::Key, &clock, &[]).unwrap().reveal(), "geheim-1");
             assert_eq!(key.warning(), None);
         }
     }

@@ -159,21 +159,31 @@ fn after_colon(text: &str) -> String {
 }
 
 impl KeySource {
-    /// Reads the secret.
+    /// Reads the secret. A command does not see the environment variables `hidden`.
     ///
     /// # Errors
     /// A [`KeySourceError`], which never contains the secret.
-    pub fn read(&self, what: SecretKind, clock: &dyn Clock) -> Result<ApiKey, KeySourceError> {
-        self.read_within(what, clock, COMMAND_TIME)
+    pub fn read(
+        &self,
+        what: SecretKind,
+        clock: &dyn Clock,
+        hidden: &[String],
+    ) -> Result<ApiKey, KeySourceError> {
+        self.read_within(what, clock, COMMAND_TIME, hidden)
     }
 
-    /// Reads age identities, each of them a line. Lines that begin with `#` are comments.
+    /// Reads age identities, each of them a line. Lines that begin with `#` are comments. `hidden`:
+    /// as in [`Self::read`].
     ///
     /// # Errors
     /// A [`KeySourceError`], which never contains an identity.
-    pub fn read_identities(&self, clock: &dyn Clock) -> Result<Vec<ApiKey>, KeySourceError> {
+    pub fn read_identities(
+        &self,
+        clock: &dyn Clock,
+        hidden: &[String],
+    ) -> Result<Vec<ApiKey>, KeySourceError> {
         let what = SecretKind::Identity;
-        let content = self.content(what.name(), clock, COMMAND_TIME);
+        let content = self.content(what.name(), clock, COMMAND_TIME, hidden);
         let read = content.and_then(|it| identities(&it.bytes).map_err(|cause| cause(it.source)));
         read.map_err(|cause| KeySourceError { what, cause })
     }
@@ -183,8 +193,9 @@ impl KeySource {
         what: SecretKind,
         clock: &dyn Clock,
         time: Duration,
+        hidden: &[String],
     ) -> Result<ApiKey, KeySourceError> {
-        let content = self.content(what.name(), clock, time);
+        let content = self.content(what.name(), clock, time, hidden);
         let read = content.and_then(|it| checked(&it.bytes, || it.source.clone()));
         read.map_err(|cause| KeySourceError { what, cause })
     }
@@ -194,11 +205,12 @@ impl KeySource {
         name: &str,
         clock: &dyn Clock,
         time: Duration,
+        hidden: &[String],
     ) -> Result<Content, KeySourceCause> {
         match self {
             Self::Variable(name) => variable(name),
             Self::File(path) => file(path, name),
-            Self::Command(words) => command(words, name, clock, time),
+            Self::Command(words) => command(words, name, clock, time, hidden),
         }
     }
 
@@ -295,10 +307,12 @@ fn command(
     what: &str,
     clock: &dyn Clock,
     time: Duration,
+    hidden: &[String],
 ) -> Result<Content, KeySourceCause> {
     // Without arguments: they may contain a secret.
     let command = words.first().cloned().unwrap_or_default();
-    let exit = match process::run(words, &ProcessInput::default(), clock, time) {
+    let input = ProcessInput { hidden, ..ProcessInput::default() };
+    let exit = match process::run(words, &input, clock, time) {
         Ok(exit) => exit,
         Err(ProcessError::NotStarted(why)) => return Err(KeySourceCause::NotRun { command, why }),
         Err(ProcessError::TimedOut) => {
@@ -331,7 +345,7 @@ mod tests {
     fn read(source: &KeySource) -> Result<ApiKey, String> {
         let clock = SystemClock::new(Interrupt::default());
         source
-            .read_within(SecretKind::Key, &clock, Duration::from_millis(300))
+            .read_within(SecretKind::Key, &clock, Duration::from_millis(300), &[])
             .map_err(|error| error.to_string())
     }
 
@@ -342,6 +356,19 @@ mod tests {
     #[test]
     fn white_space_around_a_key_is_removed() {
         assert_eq!(read(&shell("echo ' abc '")).unwrap().reveal(), "abc");
+    }
+
+    #[test]
+    fn a_key_is_read_although_a_background_child_keeps_the_output_open() {
+        for script in
+            ["echo geheim; sleep 20 &", "sleep 20 & echo geheim", "printf geheim; sleep 20 &"]
+        {
+            assert_eq!(read(&shell(script)).unwrap().reveal(), "geheim", "{script}");
+        }
+        let error = read(&shell("sleep 20 &")).unwrap_err();
+        assert!(error.ends_with("is empty; it should hold the key"), "{error}");
+        let error = read(&shell("printf 'geheim\\nzwei\\n'; sleep 20 &")).unwrap_err();
+        assert!(error.contains("does not hold a key"), "{error}");
     }
 
     #[test]
@@ -402,7 +429,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("key");
             std::fs::write(&path, text).unwrap();
-            let keys = KeySource::File(path).read_identities(&clock);
+            let keys = KeySource::File(path).read_identities(&clock, &[]);
             keys.map(|keys| keys.iter().map(|key| key.reveal().to_owned()).collect::<Vec<_>>())
                 .map_err(|error| error.to_string())
         };
@@ -425,9 +452,9 @@ mod tests {
             assert!(error.contains(expected) && !error.contains("geheim"), "{text}: {error}");
         }
         let source = shell("echo AGE-SECRET-KEY-1GEHEIM; echo AGE-SECRET-KEY-1GEHEIM >&2; exit 1");
-        let error = source.read_identities(&clock).unwrap_err().to_string();
+        let error = source.read_identities(&clock, &[]).unwrap_err().to_string();
         assert_eq!(error, "the identity command `sh` failed (exit code 1): [redacted]");
-        let error = shell("true").read_identities(&clock).unwrap_err().to_string();
+        let error = shell("true").read_identities(&clock, &[]).unwrap_err().to_string();
         assert!(error.ends_with("is empty; it should hold the identity"), "{error}");
     }
 

@@ -23,7 +23,7 @@ mod vault_address;
 use std::path::{Path, PathBuf};
 
 pub use crate::suggest::suggest;
-pub use account::{AccountConfig, AccountLocation, key_variables};
+pub use account::{AccountConfig, AccountLocation, hidden_from_key_commands, key_variables};
 pub use add_account::{AddAccountError, NewAccount, NewKey, add_account, require_new_key_file};
 pub use fleet_settings::FleetSettings;
 pub use home::{Home, HomeError};

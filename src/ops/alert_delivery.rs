@@ -7,7 +7,7 @@ use super::account_session::trusted_certificates;
 use crate::api::redact::Redactor;
 use crate::api::ureq::post_message::post_message;
 use crate::clock::Clock;
-use crate::config::{AccountConfig, AlertSettings, SecretKind};
+use crate::config::{AccountConfig, AlertSettings, SecretKind, hidden_from_key_commands};
 use crate::escaped::Escaped;
 use crate::health::alert_message::{SIGNATURE, document, sentence, signature};
 use crate::health::pending_alerts::{
@@ -88,7 +88,7 @@ pub fn deliver(
                 None => None,
                 Some(secret) => {
                     let secret = secret
-                        .read(SecretKind::WebhookSecret, clock)
+                        .read(SecretKind::WebhookSecret, clock, &hidden_from_key_commands(hidden))
                         .map_err(|error| error.to_string())?;
                     redactor.add(secret.reveal());
                     Some(signature(secret.reveal().as_bytes(), body.as_bytes()))

@@ -13,7 +13,9 @@ use super::{NextStep, OpError, OpErrorKind};
 use crate::api::http::{ApiKey, Transport};
 use crate::api::redact::{Redactor, STRONG_SECRET_LENGTH};
 use crate::clock::Clock;
-use crate::config::{AccountConfig, Config, Home, KeySource, SecretKind, key_variables};
+use crate::config::{
+    AccountConfig, Config, Home, KeySource, SecretKind, hidden_from_key_commands, key_variables,
+};
 use crate::files::FileStamp;
 use crate::progress::Progress;
 use crate::vault::Vault;
@@ -362,7 +364,8 @@ impl Env {
         let mut fleet = config.fleet.clone();
         fleet.cache = fleet.cache.or(self.cache);
         let copies = fleet.cache.map_or_else(Vec::new, |_| self.local_copies(&config, account));
-        Ok(Some(StoredVault { account, clock, events, redactor, fleet, copies, identity }))
+        let hidden = hidden_from_key_commands(&key_variables(config.accounts()));
+        Ok(Some(StoredVault { account, clock, events, redactor, fleet, copies, identity, hidden }))
     }
 
     /// The local copies of vaults in stores. Those of `account` and of the accounts that this
@@ -471,7 +474,11 @@ impl Env {
         if let Some(warning) = source.warning() {
             self.warn(warning);
         }
-        let key = source.read(what, &*self.clock).map_err(|error| {
+        // Before the first account is configured, none has a secret.
+        let config = self.latest_config().ok();
+        let secrets = config.map_or_else(Vec::new, |config| key_variables(config.accounts()));
+        let hidden = hidden_from_key_commands(&secrets);
+        let key = source.read(what, &*self.clock, &hidden).map_err(|error| {
             let failure = OpError::from(error);
             let message = self.redactor.text(&failure.message).into_owned();
             OpError { message, ..failure }

@@ -28,6 +28,9 @@ pub(super) struct StoredVault<'a> {
     /// The local copies of vaults in stores, if they have a bound.
     pub copies: Vec<LocalFile>,
     pub identity: &'a IdentityCache,
+    /// The environment variables with secrets of accounts.
+    #[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "no identity is read"))]
+    pub hidden: Vec<String>,
 }
 
 /// A local copy of a vault in a store.
@@ -226,7 +229,7 @@ mod with_stores {
         if let Some(warning) = source.warning() {
             it.events.warning(&warning);
         }
-        let keys = source.read_identities(&**it.clock).map_err(|error| {
+        let keys = source.read_identities(&**it.clock, &it.hidden).map_err(|error| {
             let failure = OpError::from(error);
             let message = it.redactor.text(&failure.message).into_owned();
             OpError { message, ..failure }

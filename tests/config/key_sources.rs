@@ -20,6 +20,25 @@ fn a_key_comes_from_a_variable_a_file_or_a_command() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_key_command_does_not_see_the_keys_of_other_accounts() {
+    let service = LiveService::start("", "");
+    let url = service.url();
+    let script = format!("test -z \"$OTHER_KEY$HOOK_SECRET\" && test -n \"$PATH\" && echo {KEY}");
+    let config = format!(
+        "[accounts.main]\nurl = \"{url}\"\nkey_command = {}\n\
+         [accounts.other]\nurl = \"{url}\"\nkey_env = \"OTHER_KEY\"\n\
+         alerts = {{ webhook = \"https://hooks.example/x\", secret_env = \"HOOK_SECRET\" }}\n",
+        serde_json::json!(["sh", "-c", script])
+    );
+    let environment = TestEnvironment::new()
+        .variable("OTHER_KEY", "another-key")
+        .variable("HOOK_SECRET", "another-secret")
+        .config(&config);
+    environment.run(&["backup", "main", "-q"]).succeeds().stderr_is("");
+}
+
 #[test]
 fn a_key_file_that_others_can_read_causes_a_warning() {
     let service = LiveService::start("", "");
