@@ -77,6 +77,22 @@ impl BaseUrl {
         &self.host
     }
 
+    fn service_name(&self) -> String {
+        let (scheme, default) = if self.secure { ("https", 443) } else { ("http", 80) };
+        let host = self.host.strip_suffix('.').unwrap_or(&self.host);
+        let host = match host.parse::<Ipv6Addr>() {
+            Ok(Ipv6Addr::LOCALHOST) => "localhost".to_owned(),
+            Ok(address) => format!("[{address}]"),
+            Err(_) if host == "127.0.0.1" => "localhost".to_owned(),
+            Err(_) => host.to_owned(),
+        };
+        let after_host = self.authority.rsplit_once(']').map_or(&*self.authority, |(_, it)| it);
+        let port = after_host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        let port = port.filter(|port| *port != default);
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{scheme}://{host}{port}{}", self.prefix)
+    }
+
     /// The complete URL of `path`, which must begin with `/api`.
     #[must_use]
     pub fn join(&self, path: &str) -> String {
@@ -89,6 +105,14 @@ impl std::fmt::Display for BaseUrl {
         let scheme = if self.secure { "https" } else { "http" };
         write!(f, "{scheme}://{}{}", self.authority, self.prefix)
     }
+}
+
+/// One name for all spellings of a service's address: with the case of the host, the default port,
+/// a dot or slashes at the end, or another name of this machine. A text that is no address, such as
+/// that of the built-in sandbox, stays the same.
+#[must_use]
+pub fn service_name(service: &str) -> String {
+    BaseUrl::parse(service, true).map_or_else(|_| service.to_owned(), |base| base.service_name())
 }
 
 fn scheme(text: &str) -> Option<(bool, &str)> {
@@ -222,6 +246,45 @@ mod tests {
             ("https://[::1", BaseUrlError::Host),
         ] {
             assert_eq!(joined(text), Err(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn spellings_of_one_service_have_one_name_and_others_do_not() {
+        for (name, spellings) in [
+            (
+                "https://links.example.com",
+                &[
+                    "https://links.example.com",
+                    "https://Links.Example.COM/",
+                    "https://links.example.com:443/api",
+                    "HTTPS://links.example.com.:0443//",
+                ][..],
+            ),
+            (
+                "http://localhost:8080",
+                &[
+                    "http://127.0.0.1:8080",
+                    "http://LOCALHOST:8080/",
+                    "http://[::1]:8080",
+                    "http://[0:0::1]:8080/api/",
+                ],
+            ),
+            ("http://localhost", &["http://localhost", "http://127.0.0.1:80"]),
+            ("https://x.example:8443", &["https://x.example:8443/"]),
+            ("https://x.example:80", &["https://x.example:80"]),
+            ("http://x.example", &["http://x.example:80"]),
+            (
+                "https://x.example/short",
+                &["https://x.example/short/", "https://x.example/short/api"],
+            ),
+            ("http://127.9.9.9:8080", &["http://127.9.9.9:8080"]),
+            ("https://[2001:db8::1]", &["https://[2001:DB8:0::1]:443"]),
+            ("sandbox", &["sandbox"]),
+        ] {
+            for text in spellings {
+                assert_eq!(service_name(text), name, "{text}");
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::api::base_url::service_name;
 use crate::api::http::ApiKey;
 
 /// The folders of the configuration and of the vaults.
@@ -87,14 +88,14 @@ impl Home {
     /// account has in the configuration.
     #[must_use]
     pub fn writes_file(&self, service: &str, id: i64) -> PathBuf {
-        let name = blake3::hash(format!("{service}\n{id}").as_bytes()).to_hex();
+        let name = blake3::hash(format!("{}\n{id}", service_name(service)).as_bytes()).to_hex();
         self.data.join("writes").join(&name[..32])
     }
 
     /// The file through which all processes that use a key share its rate limit.
     #[must_use]
     pub fn pace_file(&self, service: &str, key: &ApiKey) -> PathBuf {
-        self.vaults_folder().join(format!("{}.pace", key.fingerprint(service)))
+        self.vaults_folder().join(format!("{}.pace", key.fingerprint(&service_name(service))))
     }
 
     /// The file with the random id of this home, by which machines that share a vault tell each
