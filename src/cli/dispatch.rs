@@ -9,6 +9,7 @@ use clap::Parser;
 
 use super::args::{Cli, Command, command_line};
 use super::{App, CliError, Exit, OpErrorKind, app, commands, hints, logging, signals};
+use crate::escaped::{EscapedJson, EscapedLines};
 
 /// Runs the command that the process's arguments name.
 #[must_use]
@@ -80,8 +81,11 @@ fn explain(error: &clap::Error, arguments: &[OsString]) -> Exit {
     let around = app::terminal_info();
     let terminal = if error.use_stderr() { around.stderr_terminal } else { around.stdout_terminal };
     let styled = error.render();
-    let text =
-        if terminal && !around.no_color { styled.ansi().to_string() } else { styled.to_string() };
+    let plain = styled.to_string();
+    let safe = EscapedLines(&plain).to_string();
+    // Where an argument has to be escaped, the colours are left out: they are control characters.
+    let is_colored = terminal && !around.no_color && safe == plain;
+    let text = if is_colored { styled.ansi().to_string() } else { safe };
     // If the stream is closed, the exit code stays valid.
     if !error.use_stderr() {
         let _ = std::io::stdout().write_all(text.as_bytes());
@@ -89,7 +93,7 @@ fn explain(error: &clap::Error, arguments: &[OsString]) -> Exit {
     }
     let _ = std::io::stderr().write_all(text.as_bytes());
     if asks_for_json(arguments) {
-        let _ = writeln!(std::io::stdout(), "{}", usage(&styled.to_string()).document());
+        let _ = writeln!(std::io::stdout(), "{}", EscapedJson(usage(&plain).document()));
     }
     Exit::Usage
 }

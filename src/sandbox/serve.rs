@@ -131,6 +131,9 @@ impl SharedServer {
     ) -> Result<Request, Result<Response, CloseConnection>> {
         let (head, body) = request.into_parts();
         let refuse = |status, message: &str| Err(Ok(self.refusal(status, message)));
+        if head.headers.get_all(header::HOST).iter().count() > 1 {
+            return refuse(400, "The request has more than one Host header.");
+        }
         let body = match Limited::new(body, self.options.body_limit).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {

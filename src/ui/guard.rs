@@ -75,8 +75,10 @@ pub struct AccessGuard {
 pub struct AccessRequest<'a> {
     /// Path of the URL.
     pub path: &'a str,
-    /// The `Host` header.
+    /// The first `Host` header.
     pub host: Option<&'a str>,
+    /// Number of `Host` headers.
+    pub hosts: usize,
     /// The `Authorization` header.
     pub authorization: Option<&'a str>,
     /// All `Cookie` headers.
@@ -90,6 +92,8 @@ pub enum AccessDecision<'a> {
     Allowed,
     /// The `Host` header names another host.
     OtherHost(&'a str),
+    /// There is more than one `Host` header: a proxy may have checked another one.
+    SeveralHosts,
     /// The request needs a token and has none.
     NoToken,
     /// The request may be answered if this is the token. Not compared yet.
@@ -140,6 +144,9 @@ impl AccessGuard {
     /// Decides whether the request may be answered.
     #[must_use]
     pub fn decide<'a>(&self, request: &AccessRequest<'a>) -> AccessDecision<'a> {
+        if request.hosts > 1 {
+            return AccessDecision::SeveralHosts;
+        }
         let host = request.host.unwrap_or_default();
         if !self.is_own_host(host) {
             return AccessDecision::OtherHost(host);

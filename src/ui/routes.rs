@@ -202,6 +202,7 @@ async fn check_access(State(site): State<UiServer>, request: Request, next: Next
     let access_request = AccessRequest {
         path: request.uri().path(),
         host: text(header::HOST),
+        hosts: headers.get_all(header::HOST).iter().count(),
         authorization: text(header::AUTHORIZATION),
         cookies: &cookies,
     };
@@ -211,6 +212,7 @@ async fn check_access(State(site): State<UiServer>, request: Request, next: Next
         AccessDecision::OtherHost(host) => {
             Some(error_response(&PageError::OtherHost(host.to_owned())))
         }
+        AccessDecision::SeveralHosts => Some(error_response(&PageError::SeveralHosts)),
         AccessDecision::NoToken => Some(sign_in(false)),
         AccessDecision::CompareToken(guess) => {
             let client = connection.as_ref().map(|it| it.client);
@@ -274,6 +276,7 @@ fn error_response(error: &PageError) -> Response {
         PageError::NotFound { .. } => StatusCode::NOT_FOUND,
         PageError::ReadOnly => StatusCode::METHOD_NOT_ALLOWED,
         PageError::OtherHost(_) => StatusCode::MISDIRECTED_REQUEST,
+        PageError::SeveralHosts => StatusCode::BAD_REQUEST,
         PageError::Unavailable { .. } | PageError::Busy => StatusCode::SERVICE_UNAVAILABLE,
         PageError::WrongTokens => StatusCode::TOO_MANY_REQUESTS,
         PageError::Vault(_) | PageError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,

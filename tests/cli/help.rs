@@ -130,6 +130,26 @@ fn a_usage_error_with_json_is_a_document() {
 }
 
 #[test]
+fn a_usage_error_escapes_characters_that_could_deceive_a_terminal() {
+    let environment = TestEnvironment::new();
+    for wrong in ["bak\u{202e}up", "bak\u{2066}up", "bak\u{1b}[31mup", "bak\u{7}up", "bak\u{9b}up"]
+    {
+        for arguments in
+            [&[wrong][..], &["backup", "--reserve", wrong], &["show", "--json", "x", wrong]]
+        {
+            let ran = environment.run(arguments).exits_with(64);
+            let deceives = |it: char| {
+                (it.is_control() && it != '\n') || ('\u{202a}'..='\u{2069}').contains(&it)
+            };
+            for text in [ran.stderr(), ran.stdout()] {
+                assert!(!text.contains(deceives), "{text:?}");
+            }
+        }
+    }
+    environment.run(&["bak\u{202e}up"]).stderr_has("bak\\u{202e}up");
+}
+
+#[test]
 fn a_flag_overrides_its_environment_variable() {
     let environment = TestEnvironment::new().variable("LINKVAULT_RESERVE", "many");
     environment.run(&["backup"]).exits_with(64).stderr_has("invalid value 'many'");

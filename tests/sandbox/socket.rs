@@ -147,6 +147,8 @@ fn invalid_requests_are_refused_without_effect() {
     let patch = request("PATCH /api/account", "Connection: close\r\n", "");
     assert!(served.text(&patch).starts_with("HTTP/1.1 405"));
     assert!(served.text(&add("x")).starts_with("HTTP/1.1 415"));
+    let two_hosts = request("GET /api/account", "Host: y\r\nConnection: close\r\n", "");
+    assert!(served.text(&two_hosts).starts_with("HTTP/1.1 400"));
     assert!(served.text("nonsense\r\n\r\n").starts_with("HTTP/1.1 400"));
     let good = request("GET /api/account", "Connection: close\r\n", "");
     assert!(served.text(&good).starts_with("HTTP/1.1 200"));

@@ -71,6 +71,8 @@ pub enum PageError {
     ReadOnly,
     /// The `Host` header names this other host.
     OtherHost(String),
+    /// There is more than one `Host` header.
+    SeveralHosts,
     /// The page cannot be rendered, for this reason.
     Failed(String),
 }
@@ -379,6 +381,10 @@ pub fn error_page(status: u16, error: &PageError) -> String {
             format!("This server is not {}", if host.is_empty() { "a host without a name" } else { host }),
             "Use localhost or the address of the machine, or allow the host name with --allow-host."
                 .to_owned(),
+        ),
+        PageError::SeveralHosts => (
+            "The request names several hosts".to_owned(),
+            "Send one Host header.".to_owned(),
         ),
         PageError::Failed(what) => ("Cannot show the page".to_owned(), what.clone()),
     };

@@ -77,6 +77,19 @@ fn form(token: &str, length: usize) -> String {
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 #[test]
+fn a_second_host_header_is_refused() {
+    let page = page(None, LONG, Duration::ZERO);
+    for second in ["localhost", "evil.example"] {
+        for path in ["/healthz", "/"] {
+            let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nhost: {second}\r\n\r\n");
+            answers(&send(&page, &head), "400");
+        }
+    }
+    answers(&send(&page, HEALTH), "200");
+    page.stop();
+}
+
+#[test]
 fn an_unfinished_request_times_out() {
     let page = page(None, Duration::from_millis(50), Duration::ZERO);
     answers(&send(&page, &form("", 9)), "503");
