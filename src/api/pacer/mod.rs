@@ -76,6 +76,8 @@ const CUT_OFF_PART: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
     remaining: u64,
+    /// `Remaining` as the service told it.
+    told: u64,
     /// Upper bound of the window's end.
     until: Ms,
 }
@@ -374,20 +376,36 @@ impl Pacer {
                 Some(known) if !alone && sent < known.until => {
                     Known { remaining: known.remaining.min(left), ..known }
                 }
+                Some(known) if self.repeats(known, learned, sent, now) => Known {
+                    remaining: known.remaining.min(left),
+                    until: known.until.min(learned.until),
+                    ..learned
+                },
                 _ => Known { remaining: left, ..learned },
             });
         }
         if let Some(bound) = signals.retry_after.and_then(|at| self.retry_bound(at, now, wall)) {
             self.not_before = bound;
             if signals.throttled {
-                self.known = Some(Known { remaining: 0, until: bound });
+                self.known = Some(Known { remaining: 0, told: 0, until: bound });
             }
         } else if signals.throttled {
             let until = self.trusted_reset(now, signals).unwrap_or(now + WINDOW + MARGIN);
-            self.known = Some(Known { remaining: 0, until });
+            self.known = Some(Known { remaining: 0, told: 0, until });
             self.not_before = until;
         }
         self.distrusts_headers |= signals.throttled;
+    }
+
+    /// Whether the service told the same `Remaining` as before although a request was spent in
+    /// between, and it cannot be true by the requests that were sent. Then it does not count them,
+    /// and our own count goes on.
+    fn repeats(&self, known: Known, learned: Known, sent: Ms, now: Ms) -> bool {
+        let limit = self.limit.or(self.cap).unwrap_or(DEFAULT_LIMIT);
+        sent < known.until
+            && limit > 0
+            && learned.told == known.told
+            && learned.told.saturating_add(self.log.live(now)) > limit
     }
 
     fn ready_at(&self, now: Ms) -> Ms {
@@ -489,7 +507,7 @@ impl Pacer {
             }
             Some(service_end) => service_end,
         };
-        Known { remaining, until }
+        Known { remaining, told: remaining, until }
     }
 
     /// Upper bound of the window's end by the service's headers; `None` if it is implausible or

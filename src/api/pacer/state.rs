@@ -26,6 +26,8 @@ pub struct PacerState {
     pub limit: Option<u64>,
     /// Requests left in the window.
     pub remaining: Option<u64>,
+    /// The same as the service told it last.
+    pub told: Option<u64>,
     /// Upper bound of the window's end.
     pub until: i64,
     /// When the first request after the end of a known window was sent.
@@ -104,6 +106,7 @@ impl Pacer {
             saved: wall.0,
             limit: self.limit,
             remaining: self.known.map(|known| known.remaining),
+            told: self.known.map(|known| known.told),
             until: self.known.map_or(0, |known| to_wall(known.until)),
             turned: (self.turned > Ms::MIN).then(|| to_wall(self.turned)),
             not_before: (self.not_before > ms(now)).then(|| to_wall(self.not_before)),
@@ -129,7 +132,7 @@ impl Pacer {
         let known = state
             .remaining
             .filter(|_| until <= latest(2 * WINDOW + 2 * SECOND))
-            .map(|remaining| Known { remaining, until });
+            .map(|remaining| Known { remaining, told: state.told.unwrap_or(remaining), until });
         // After a very long `Retry-After`, the next process asks again: one wrong response must not
         // block an account permanently.
         let bound = if ahead > 0 { 2 * WINDOW } else { MAX_RESTORED_WAIT };
@@ -201,6 +204,7 @@ impl Pacer {
                 let theirs = Known { remaining, ..theirs };
                 Some(ours.filter(|_| unstored > 0).map_or(theirs, |ours| Known {
                     remaining: remaining.min(ours.remaining),
+                    told: ours.told,
                     until: theirs.until.max(ours.until),
                 }))
             }

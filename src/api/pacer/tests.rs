@@ -397,7 +397,7 @@ fn a_remaining_from_before_the_request_is_handled() {
 #[test]
 fn after_a_refusal_the_headers_alone_are_not_trusted() {
     let mut pacer = Pacer::new(0);
-    let generous = answer(&[("x-ratelimit-limit", "2"), ("x-ratelimit-remaining", "1")], "");
+    let generous = answer(&[("x-ratelimit-limit", "3"), ("x-ratelimit-remaining", "2")], "");
     for _ in 0..2 {
         let sent = pacer.sent(mono(1_000));
         pacer.answered(sent, mono(1_000), wall(1_000), &generous);
@@ -480,4 +480,35 @@ fn a_request_of_an_ended_process_counts_until_it_may_have_left_the_window() {
     // It arrived 10 s after it was sent at the latest.
     assert_eq!(next(61_500), Duration::from_millis(9_550));
     assert_eq!(next(71_500), Duration::ZERO);
+}
+
+/// A service that says the same `Remaining` for ever: what one process sends, and when the next one
+/// may go on, follows from the requests that were sent.
+#[test]
+fn a_remaining_that_never_falls_is_not_believed_by_this_process_or_the_next() {
+    let resets: [&[(&str, &str)]; 3] =
+        [&[], &[("x-ratelimit-reset", "60")], &[("x-ratelimit-reset", "1")]];
+    for (remaining, reset) in ["29", "30"].into_iter().flat_map(|it| resets.map(|r| (it, r))) {
+        let mut headers = vec![("x-ratelimit-limit", "30"), ("x-ratelimit-remaining", remaining)];
+        headers.extend(reset);
+        let signals = answer(&headers, "{}");
+        let (mut pacer, mut t, mut hits) = (Pacer::new(0), 1_000, VecDeque::new());
+        let mut longest = Duration::ZERO;
+        for _ in 0..100 {
+            let next = Pacer::restore(0, &pacer.save(mono(t), wall(t)), mono(t), wall(t));
+            assert_eq!(next.wait(mono(t)), pacer.wait(mono(t)), "{headers:?} at {t}");
+            let wait = pacer.wait(mono(t));
+            longest = longest.max(wait);
+            t += i64::try_from(wait.as_millis()).expect("short");
+            let sent = pacer.sent(mono(t));
+            hits.push_back(t);
+            t += 20;
+            pacer.answered(sent, mono(t), wall(t), &signals);
+        }
+        let of_window = densest_minute(&hits);
+        if reset.first().is_none_or(|(_, reset)| *reset == "60") {
+            assert!(of_window <= 31, "{of_window} requests in a minute by {headers:?}");
+        }
+        assert!(longest <= WINDOW_TIME + Duration::from_secs(4), "{longest:?} by {headers:?}");
+    }
 }
