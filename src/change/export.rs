@@ -200,6 +200,12 @@ impl Manifest {
     }
 }
 
+/// Whether a document has the records of a JSON export.
+#[must_use]
+pub fn has_records(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(bytes).is_ok_and(|it| it.get("resources").is_some())
+}
+
 /// Whether a filter left records out of a JSON export.
 #[must_use]
 pub fn is_filtered(bytes: &[u8]) -> bool {

@@ -7,7 +7,9 @@ use std::fmt::{self, Write};
 use serde_json::{Map, Value as Json, json};
 
 use super::labels::{StepLabel, StepLabels};
-use super::plan::{JsonFields, Plan, PlanStep, UnsupportedChange, losses};
+use super::plan::{
+    Conflict, JsonFields, Plan, PlanStep, PossibleRevert, UnsupportedChange, losses,
+};
 use crate::escaped::Escaped;
 use crate::format::truncate;
 use crate::model::{Resource, Verb};
@@ -91,11 +93,26 @@ fn sections(plan: &Plan, most: usize, out: &mut impl Write) -> fmt::Result {
         }
         section(out, title, &lines)
     };
+    for (title, lines) in told_apart(plan) {
+        section(title, lines)?;
+    }
     section("Lost by creating again", losses(plan))?;
     section("Cannot be completely reverted", remarks(plan, |step| !step.reversible))?;
     let unseen = |step: &PlanStep| step.reversible && !step.verifiable;
     section("Cannot be verified", remarks(plan, unseen))?;
     section("Not supported", unsupported(plan, most))
+}
+
+/// The changes that concern other people's edits, by title.
+fn told_apart(plan: &Plan) -> [(&'static str, Vec<String>); 3] {
+    let lines = |all: &[Conflict]| all.iter().map(Conflict::line).collect();
+    [
+        ("May revert other people's edits, because it is not known which cells were edited", {
+            plan.reverts.iter().map(PossibleRevert::line).collect()
+        }),
+        ("Overwrites changes in the account", lines(&plan.conflicts.overwritten)),
+        ("Conflicts, not written", lines(&plan.conflicts.kept)),
+    ]
 }
 
 /// One line for each unsupported change, or if these are more than `most`, the number of each
@@ -280,7 +297,7 @@ fn section(out: &mut impl Write, title: &str, lines: &[String]) -> fmt::Result {
 #[must_use]
 pub fn price(plan: &Plan) -> String {
     if plan.steps.is_empty() {
-        let nothing = plan.unsupported.is_empty();
+        let nothing = plan.missing() == 0;
         return if nothing { "Nothing to do." } else { "No step can be taken." }.to_owned();
     }
     let verbs = verbs(plan.steps.iter());
@@ -351,6 +368,9 @@ pub fn markdown(plan: &Plan, out: &mut impl Write) -> fmt::Result {
         }
         writeln!(out)?;
     }
+    for (title, lines) in told_apart(plan) {
+        bullets(out, title, lines.iter().map(|it| escaped(it)))?;
+    }
     bullets(out, "Lost by creating again", losses(plan).iter().map(|it| escaped(it)))?;
     let undone = remarks(plan, |step| !step.reversible);
     bullets(out, "Cannot be completely reverted", undone.iter().map(|it| escaped(it)))?;
@@ -403,6 +423,11 @@ pub fn document(plan: &Plan, account: &str) -> Json {
     if let Ok(Json::Object(rest)) = serde_json::to_value(plan) {
         document.extend(rest);
     }
+    document.insert(
+        "conflicts".to_owned(),
+        json!({ "kept": plan.conflicts.kept, "overwritten": plan.conflicts.overwritten }),
+    );
+    document.insert("possible_reverts".to_owned(), json!(plan.reverts));
     let steps = document.get_mut("steps").and_then(Json::as_array_mut);
     for (step, shown) in plan.steps.iter().zip(steps.into_iter().flatten()) {
         if let Some(content) = labels.content(step) {

@@ -311,8 +311,8 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         NextStep::ReplaceFile => "name another file, or pass --force to replace this one",
         NextStep::RemoveSandboxFile => "remove the file to begin with a new sandbox",
         NextStep::ChooseOnConflict => {
-            "nothing was written; --on-conflict mine writes your values,\n\
-             --on-conflict theirs keeps the account's"
+            "nothing was written; --on-conflict mine writes the values under `wanted`,\n\
+             --on-conflict theirs keeps those under `in the account`"
         }
         NextStep::MakeNewPlan => "make a new plan and review it",
         NextStep::MakeNewPlanIfNeeded => "nothing was written; make a new plan, which may be empty",

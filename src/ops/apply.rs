@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::account_options::max_staleness;
 use super::account_session::SessionLimits;
 use super::confirm_plan::{PlanConfirmation, confirm_plan, guard_or_ask};
@@ -15,7 +13,9 @@ use super::input::{self, DesiredInput, InputOptions};
 use super::migration_flags::RecordedFlags;
 use super::observation::Observation;
 use super::output_files::{OutputKind, require_no_input, require_outputs};
-use super::plan::{kept_records, make_plan, needed_resources, warn_of_cells, warn_of_unmatched};
+use super::plan::{
+    find_reverts, kept_records, make_plan, needed_resources, warn_of_cells, warn_of_unmatched,
+};
 use super::rejected_rows::{self, RunInput};
 use super::run_results::{RunOutcome, write_results};
 use super::write_session::WriteSession;
@@ -23,6 +23,7 @@ use super::{Env, NextStep, OpError, OpErrorKind, StoredWork};
 use crate::apply::{self, RunReport, StepSecrets};
 use crate::change::csv_files::TextEncoding;
 use crate::change::desired::DesiredState;
+use crate::change::export;
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
 use crate::change::plan::{CurrentState, Plan, PlanStep, UnsupportedChange};
 use crate::change::policy::Policy;
@@ -264,6 +265,8 @@ pub(super) fn run_input(
     let made = make_plan(&wanted.desired, wanted.base.as_ref(), &observation, policy);
     let mut plan = made.map_err(|failure| session.discard_after(&observation, failure))?;
     plan.unsupported.extend(wanted.unsupported.iter().cloned());
+    let reverts = find_reverts(wanted, &mut session.vault, &mut plan);
+    reverts.map_err(|failure| session.discard_after(&observation, failure))?;
     if request.secrets.password.is_some() {
         apply::step_request::set_password(&mut plan, observation.account_id);
         plan.cost = observation.cost(&plan);
@@ -454,7 +457,9 @@ pub(super) fn report(
             }
             let (unsupported, filtered) = (plan.unsupported.as_slice(), &plan.filtered);
             let (steps, planned, state) = (&[], &[], Some(&state));
-            let outcome = RunOutcome { desired, steps, planned, filtered, unsupported, state };
+            let conflicts = &plan.conflicts.kept;
+            let outcome =
+                RunOutcome { desired, steps, planned, filtered, unsupported, conflicts, state };
             write_results(session.env, run.results.as_deref(), &outcome);
             let requests = session.session.client.counters().requests;
             ApplyReport::Nothing { plan, input, requests }
@@ -542,8 +547,9 @@ fn run_results(
     let (steps, origin) = (vault.steps(run.number)?, RunInput::read(&run.plan));
     let (unsupported, state) = (origin.unsupported.as_slice(), state.as_ref());
     let nothing = Plan::default();
-    let Plan { steps: planned, filtered, .. } = plan.unwrap_or(&nothing);
-    let outcome = RunOutcome { desired, steps: &steps, planned, filtered, unsupported, state };
+    let Plan { steps: planned, filtered, conflicts, .. } = plan.unwrap_or(&nothing);
+    let (steps, conflicts) = (&*steps, &*conflicts.kept);
+    let outcome = RunOutcome { desired, steps, planned, filtered, unsupported, conflicts, state };
     write_results(env, to, &outcome);
     Ok(())
 }
@@ -581,14 +587,10 @@ pub(super) fn read_saved_plan(texts: &[String]) -> Result<Option<SavedPlan>, OpE
     match read(&bytes) {
         Ok(saved) => Ok(Some(saved)),
         // An export has no steps and is read as a state.
-        Err(SavedPlanError::NotAPlan(_)) if has_resources(&bytes) => Ok(None),
+        Err(SavedPlanError::NotAPlan(_)) if export::has_records(&bytes) => Ok(None),
         Err(error) => {
             let message = format!("{} {error}; nothing was written", path.display());
             Err(OpError::new(OpErrorKind::Failed, message).next(NextStep::MakeNewPlan))
         }
     }
-}
-
-fn has_resources(bytes: &[u8]) -> bool {
-    serde_json::from_slice::<Value>(bytes).is_ok_and(|it| it.get("resources").is_some())
 }

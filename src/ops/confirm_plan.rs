@@ -62,7 +62,14 @@ pub(super) fn confirm_plan<'p>(
     let answer = if interactive && by_step {
         PlanAnswer::ChooseSteps
     } else {
-        let text = &format!("Apply {steps} to {name}?");
+        let text = &match plan.reverts.len() as u64 {
+            0 => format!("Apply {steps} to {name}?"),
+            count => format!(
+                "Nothing protects other people's edits from this input, and {} may revert one. \
+                 Apply {steps} to {name}?",
+                format::counted(count, "change", "changes")
+            ),
+        };
         let by_step = by_step && plan.steps.len() > 1;
         let question = PlanQuestion { text, plan, is_part: false, by_step };
         env.confirm_plan(&question, yes, clock)?

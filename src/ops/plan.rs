@@ -11,9 +11,10 @@ use super::error::Details;
 use super::input::{DesiredInput, InputOptions};
 use super::observation::{Observation, observe_account};
 use super::output_files::{OutputKind, require_output, write_output};
-use super::{Env, NextStep, OpError, OpErrorKind};
+use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::change::desired::DesiredState;
 use crate::change::guards::{GuardRefusal, check_guards};
+use crate::change::plan::reverts::possible_reverts;
 use crate::change::plan::saved::SavedPlan;
 use crate::change::plan::{CurrentState, Plan, PlanProblems, plan};
 use crate::change::policy::Policy;
@@ -22,6 +23,7 @@ use crate::config::AccountConfig;
 use crate::escaped::Escaped;
 use crate::format;
 use crate::model::{RecordKey, Resource, State, Verb};
+use crate::vault::Vault;
 
 /// The account and the desired state to make a plan for.
 pub struct PlanRequest<'a> {
@@ -73,7 +75,10 @@ pub fn plan_changes(env: &Env, request: &PlanRequest<'_>) -> Result<PlanReport, 
     observation.max_staleness = max_staleness(request.max_staleness, account);
     wanted.require_account(account, &observation.service, observation.account_id)?;
     warn_of_unmatched(env, &wanted.desired, &observation);
-    let plan = make_plan(&wanted.desired, wanted.base.as_ref(), &observation, policy)?;
+    let mut plan = make_plan(&wanted.desired, wanted.base.as_ref(), &observation, policy)?;
+    if let Some(mut vault) = state_ref::open_if_there(account)? {
+        find_reverts(&wanted, &mut vault, &mut plan)?;
+    }
     warn_of_cells(env, &plan);
     if let Some(file) = &request.save {
         save(env, account, &plan, &observation, file)?;
@@ -118,6 +123,28 @@ pub fn make_plan(
     observation.complete(&mut plan);
     log(&plan);
     Ok(plan)
+}
+
+/// Finds the changes of files without a base that set an older value again: nothing shows whether
+/// the user edited these cells, or another person changed them in the account.
+///
+/// # Errors
+/// If the vault cannot be read.
+pub fn find_reverts(
+    wanted: &DesiredInput,
+    vault: &mut Vault,
+    plan: &mut Plan,
+) -> Result<(), OpError> {
+    if wanted.base.is_some() || wanted.files.is_empty() {
+        return Ok(());
+    }
+    for step in plan.steps.iter().filter(|step| step.verb == Verb::Update) {
+        let Some(id) = step.id else { continue };
+        let versions = vault.history(step.resource, &RecordKey::Id(id))?;
+        let versions: Vec<_> = versions.into_iter().map(|it| (it.since, it.record)).collect();
+        plan.reverts.extend(possible_reverts(step, &versions));
+    }
+    Ok(())
 }
 
 /// Warns of cells that the API cannot set, and of empty ones that clear a value.
@@ -208,8 +235,12 @@ impl From<&PlanProblems> for OpError {
         if problems.is_conflict() {
             let count = problems.conflicts.len();
             let message = match count {
-                1 => "a cell was edited here and has changed in the account".to_owned(),
-                _ => format!("{count} cells were edited here and have changed in the account"),
+                1 => {
+                    "a value that the plan changes has been changed in the account since".to_owned()
+                }
+                _ => format!(
+                    "{count} values that the plan changes have been changed in the account since"
+                ),
             };
             return Self::new(OpErrorKind::Stale, message)
                 .details(lines)

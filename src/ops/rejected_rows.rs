@@ -28,6 +28,8 @@ pub struct RunInput {
     pub unsupported: Vec<UnsupportedChange>,
     /// The number of further records of the input that have no step and are left to a person.
     pub manual: u64,
+    /// The number of changes that were left out because the account's value was kept in a conflict.
+    pub conflicts: u64,
     /// The note of a migration, for the next one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved: Option<RecordedMigration>,
@@ -63,7 +65,8 @@ impl RunInput {
                 files.insert(source.file.clone(), File { encoding, sheet, ..file });
             }
         }
-        Self { files, unsupported: plan.unsupported.clone(), ..Self::moved(plan) }
+        let conflicts = plan.conflicts.kept.len() as u64;
+        Self { files, unsupported: plan.unsupported.clone(), conflicts, ..Self::moved(plan) }
     }
 
     /// The input of a plan that another process made. The files that it names are not read.
@@ -94,7 +97,7 @@ impl RunInput {
     /// The number of changes in the input without a step.
     #[must_use]
     pub const fn missing(&self) -> u64 {
-        self.unsupported.len() as u64 + self.manual
+        self.unsupported.len() as u64 + self.manual + self.conflicts
     }
 
     /// The JSON text that the journal stores.

@@ -10,7 +10,7 @@ use super::error_sources::cannot_write;
 use super::output_files::{OutputKind, RESULT_COLUMNS, write_output};
 use crate::change::csv_files::write::table;
 use crate::change::desired::{DesiredRecord, DesiredState, RecordRef, SourceLocation};
-use crate::change::plan::{PlanStep, UnsupportedChange};
+use crate::change::plan::{Conflict, PlanStep, UnsupportedChange};
 use crate::format;
 use crate::model::natural_key::value_text;
 use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State, Verb};
@@ -28,6 +28,8 @@ pub(super) struct RunOutcome<'a> {
     pub filtered: &'a BTreeSet<SourceLocation>,
     /// Changes that the API cannot make.
     pub unsupported: &'a [UnsupportedChange],
+    /// Conflicts in which the account's value was kept.
+    pub conflicts: &'a [Conflict],
     /// The account after the run; `None` if it could not be read.
     pub state: Option<&'a State>,
 }
@@ -62,13 +64,14 @@ pub(super) fn write_results(env: &Env, to: Option<&Path>, outcome: &RunOutcome<'
     }
 }
 
-/// One row for each step and for each unsupported change, and one for each row of the input without
+/// One row for each step, unsupported change and conflict, and one for each row of the input without
 /// either; in the order of the input.
 fn result_rows(outcome: &RunOutcome<'_>) -> Vec<ResultRow> {
     let mut rows: Vec<ResultRow> = Vec::new();
     let steps = outcome.steps.iter();
     rows.extend(steps.filter_map(|row| step_row(row, outcome.state)));
     rows.extend(outcome.unsupported.iter().map(unsupported_row));
+    rows.extend(outcome.conflicts.iter().map(conflict_row));
     let mut told: HashSet<_> = rows.iter().filter_map(|row| row.source.clone()).collect();
     let sent = |step: &&PlanStep| step.source.as_ref().is_none_or(|it| told.contains(it));
     let declined: Vec<_> =
@@ -161,6 +164,24 @@ fn unsupported_row(change: &UnsupportedChange) -> ResultRow {
         outcome: "unsupported",
         id: (change.resource == Resource::ChannelItems).then(|| last_id(&change.key)).flatten(),
         message: change.reason.clone(),
+        ..ResultRow::default()
+    }
+}
+
+fn conflict_row(conflict: &Conflict) -> ResultRow {
+    let message = match &conflict.field {
+        Some(field) => {
+            format!("the `{field}` of the account was kept: {}", conflict.theirs)
+        }
+        None => "the state of the account was kept".to_owned(),
+    };
+    ResultRow {
+        source: conflict.source.clone(),
+        resource: Some(conflict.resource),
+        record: conflict.key.clone(),
+        outcome: "conflict",
+        id: last_id(&conflict.key),
+        message,
         ..ResultRow::default()
     }
 }

@@ -231,7 +231,9 @@ fn a_cell_that_changed_on_both_sides_is_a_conflict_and_nothing_is_written() {
     for command in ["plan", "apply"] {
         let ran = environment.run(&[command, "sheets", "--to", "main"]).exits_with(4).stdout_is("");
         ran.fits()
-            .stderr_has("error: a cell was edited here and has changed in the account\n")
+            .stderr_has(
+                "error: a value that the plan changes has been changed in the account since\n",
+            )
             .stderr_has("Winter Sale")
             .stderr_has("Autumn Sale")
             .stderr_has("Summer Sale")
@@ -247,9 +249,26 @@ fn a_conflict_is_resolved_by_mine_or_theirs() {
     let (environment, service) = conflict();
     let apply = ["apply", "sheets", "--to", "main", "--yes", "--on-conflict"];
     let theirs = environment.run(&[&apply[..], &["theirs"]].concat());
-    theirs.succeeds().stdout_is("Nothing to do.\n");
+    let line = "sheets/campaigns.csv:5: campaigns 4: name: before \"Summer Sale\", wanted \"Autumn Sale\", \
+                in the account \"Winter Sale\"";
+    theirs
+        .exits_with(3)
+        .stdout_has(&format!("Conflicts, not written:\n  {line}\n\nNo step can be taken.\n"));
     assert_eq!(name(&service, 4), "Winter Sale");
-    environment.run(&[&apply[..], &["mine"]].concat()).succeeds();
+    // A second edit without a conflict is written, and the conflict is told with it.
+    environment.edit("sheets/campaigns.csv", "Book Club", "Reading Club");
+    let results = ["theirs", "--results", "results.csv"];
+    environment.run(&[&apply[..], &results].concat()).exits_with(3).stdout_has(line);
+    let results = environment.text("results.csv");
+    let row = "sheets/campaigns.csv,5,campaigns,,4,conflict,4,,\"the `name` of the account was kept: \
+               \"\"Winter Sale\"\"\"";
+    assert!(results.contains(row), "{results}");
+    assert!(results.contains(",Book Club,done,5,"), "{results}");
+    let plan = ["plan", "sheets", "--to", "main", "--json", "--on-conflict", "theirs"];
+    let plan = environment.run(&plan).succeeds().json();
+    assert_eq!(plan["conflicts"]["kept"][0]["theirs"], "Winter Sale");
+    let mine = environment.run(&[&apply[..], &["mine"]].concat()).succeeds();
+    mine.stdout_has(&format!("Overwrites changes in the account:\n  {line}\n"));
     assert_eq!(name(&service, 4), "Autumn Sale");
 }
 

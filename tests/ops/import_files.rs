@@ -110,6 +110,21 @@ fn the_same_record_in_two_files_is_reported_with_both_places() {
 }
 
 #[test]
+fn a_copy_in_the_same_folder_is_one_mistake() {
+    let (environment, service) = TestEnvironment::with_service("");
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    let copy = environment.path("sheets/campaigns.copy.csv");
+    std::fs::copy(environment.path("sheets/campaigns.csv"), copy).unwrap();
+    service.new_requests();
+    environment.run(&["plan", "sheets", "--to", "main"]).exits_with(1).stderr_has(
+        "error: sheets has a mistake\n  sheets/campaigns.copy.csv: this file and \
+         sheets/campaigns.csv hold the same records, in 8 rows; remove one of the files\n",
+    );
+    assert_eq!(service.new_requests(), Vec::<String>::new());
+}
+
+#[test]
 fn files_beside_an_export_are_further_rows() {
     let (environment, _service) = TestEnvironment::with_service("");
     environment.run(&["backup", "-q"]).succeeds();

@@ -94,6 +94,31 @@ fn as_ods(bytes: &[u8], campaigns: &[(i64, &str)]) -> Vec<u8> {
     zip(&parts.map(|(name, text)| (name.to_owned(), text)))
 }
 
+#[test]
+fn a_copy_without_its_base_lists_possible_reverts_apart() {
+    let (environment, service) = exported("main", "csv");
+    environment.edit("Sheets/campaigns.csv", "Summer Sale", OURS);
+    std::fs::create_dir(environment.path("Desktop")).unwrap();
+    let copy = environment.path("Desktop/campaigns.csv");
+    std::fs::copy(environment.path("Sheets/campaigns.csv"), copy).unwrap();
+    let told = format!(
+        "May revert other people's edits, because it is not known which cells were edited:\n  \
+         Desktop/campaigns.csv:3: campaigns 2: name: \"Author Evenings\" is the value of snapshot \
+         #1, and the account has \"{THEIRS}\"\n\n"
+    );
+    let plan = ["plan", "Desktop/campaigns.csv", "--to", "main"];
+    environment.run(&plan).succeeds().stdout_has(&told).stdout_has("2 steps: 2 updates.");
+    let document = environment.run(&[&plan[..], &["--json"]].concat()).succeeds().json();
+    let reverts = document["possible_reverts"].as_array().unwrap();
+    assert_eq!(reverts.len(), 1);
+    assert_eq!((&reverts[0]["key"], &reverts[0]["snapshot"]), (&"2".into(), &1.into()));
+    let asked = environment.run(&["import", "Desktop/campaigns.csv", "--to", "main"]);
+    asked.exits_with(64).stdout_has(&told).stderr_has(
+        "Nothing protects other people's edits from this input, and 1 change may revert one. ",
+    );
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
 /// The names of all campaigns with their ids.
 fn campaigns(service: &LiveService) -> Vec<(i64, String)> {
     let service = service.sandbox();

@@ -149,7 +149,7 @@ fn changes_by_others_during_the_run_are_conflicts() {
     assert_eq!(service.writes().len(), 2);
     assert_eq!(service.sandbox().store().campaigns.get(4).unwrap().name, "Theirs");
     let theirs = ["undo", "main", "1", "--yes", "--on-conflict", "theirs"];
-    environment.run(&theirs).succeeds();
+    environment.run(&theirs).exits_with(3).stdout_has("Conflicts, not written:\n");
     let service = service.sandbox();
     let campaigns = &service.store().campaigns;
     assert_eq!(campaigns.get(4).unwrap().name, "Theirs");
@@ -162,7 +162,7 @@ fn records_created_by_the_run_and_changed_during_it_are_conflicts() {
         store.campaigns.get_mut(9).unwrap().name = "Theirs".to_owned();
     });
     let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(4);
-    ran.stderr_has("campaigns 9: was removed here and has changed in the account");
+    ran.stderr_has("campaigns 9: would be deleted and has changed in the account");
     assert_eq!(service.writes().len(), 2);
 }
 
@@ -184,9 +184,9 @@ fn created_records_that_changed_after_the_run_are_conflicts() {
     let name = "Somebody's".to_owned();
     service.sandbox().mutate(|store| store.campaigns.get_mut(9).unwrap().name = name);
     let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(4);
-    ran.stderr_has("campaigns 9: was removed here and has changed in the account");
+    ran.stderr_has("campaigns 9: would be deleted and has changed in the account");
     let theirs = ["undo", "main", "1", "--yes", "--on-conflict", "theirs"];
-    environment.run(&theirs).succeeds().stdout_is("Nothing to do.\n");
+    environment.run(&theirs).exits_with(3).stdout_has("No step can be taken.\n");
     assert_eq!(service.writes(), ["POST /api/campaign/add"]);
     environment.run(&["undo", "main", "1", "--yes", "--on-conflict", "mine"]).succeeds();
     assert_eq!(service.writes()[1..], ["DELETE /api/campaign/9/delete"]);
@@ -202,7 +202,7 @@ fn a_channel_with_new_items_has_changed() {
         store.channels.get_mut(6).unwrap().items.push(item);
     });
     let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(4);
-    ran.stderr_has("channels 6: was removed here and has changed in the account");
+    ran.stderr_has("channels 6: would be deleted and has changed in the account");
     assert_eq!(service.writes(), ["POST /api/channel/add"]);
 }
 
@@ -419,7 +419,7 @@ fn an_edited_row_whose_record_was_deleted_does_not_change_the_next_one_with_its_
     let row = text.lines().find(|line| line.starts_with("8,")).unwrap();
     environment.edit("sheets/campaigns.csv", row, &row.replace("false", "true"));
     let ran = environment.run(&["apply", "sheets", "--to", "main", "--yes"]).exits_with(4);
-    ran.stderr_has("campaigns 8: was edited here and is gone from the account");
+    ran.stderr_has("campaigns 8: was edited in the input and is gone from the account");
     assert_eq!(service.writes(), Vec::<String>::new());
 }
 

@@ -1,6 +1,6 @@
 //! Reads a CSV file: its header, its rows, and duplicates among them. Reports all mistakes at once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::change::csv_files::cells::{Cell, Row};
 use crate::change::csv_files::columns::{self, Column, CsvHeader, HeaderProblem, ParsedHeader};
@@ -12,6 +12,7 @@ use crate::change::desired::{
     CampaignLink, DesiredRecord, DesiredState, RecordRef, SourceLocation,
 };
 use crate::change::workbook::MergedCells;
+use crate::format;
 use crate::model::natural_key::fold_case;
 use crate::model::{FieldValue, NaturalKey, Resource};
 
@@ -237,16 +238,33 @@ impl Duplicate<'_> {
 /// file.
 #[must_use]
 pub fn duplicates_between_files(desired: &DesiredState) -> CsvProblems {
-    let mut problems = CsvProblems::default();
+    /// The most duplicates of two files that are reported one by one.
+    const MAX_SINGLE: usize = 5;
+    let mut pairs: BTreeMap<(String, String), Vec<CsvProblem>> = BTreeMap::new();
     let mut report = |duplicate: &Duplicate<'_>| {
-        if !duplicate.is_in_one_file() {
-            problems.push(duplicate.problem());
+        if let (Some(row), Some(first)) = (duplicate.row, duplicate.first)
+            && !duplicate.is_in_one_file()
+        {
+            let pair = (row.file.clone(), first.file.clone());
+            pairs.entry(pair).or_default().push(duplicate.problem());
         }
     };
     for (resource, wanted) in &desired.resources {
         duplicates(*resource, &wanted.records, &mut report);
     }
     duplicate_links(&desired.campaign_links, &mut report);
+    let mut problems = CsvProblems::default();
+    for ((file, first), found) in pairs {
+        if found.len() <= MAX_SINGLE {
+            found.into_iter().for_each(|problem| problems.push(problem));
+            continue;
+        }
+        let (rows, kind) = (format::count(found.len() as u64), CsvProblemKind::Duplicate);
+        let what = format!(
+            "this file and {first} hold the same records, in {rows} rows; remove one of the files"
+        );
+        problems.push(CsvProblem { file, line: None, row: None, column: None, kind, what });
+    }
     problems
 }
 

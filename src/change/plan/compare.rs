@@ -280,18 +280,15 @@ impl Planner<'_> {
         mine: &FieldValue<'_>,
         theirs: Json,
     ) -> bool {
-        if self.policy.on_conflict == OnConflict::Fail {
-            self.problems.conflicts.push(Conflict {
-                resource: pair.resource,
-                key: pair.live.key.to_string(),
-                field: Some(field.name.to_owned()),
-                base,
-                mine: mine.json(),
-                theirs,
-                source: pair.row.source.clone(),
-            });
-        }
-        self.policy.on_conflict == OnConflict::Mine
+        self.decide(Conflict {
+            resource: pair.resource,
+            key: pair.live.key.to_string(),
+            field: Some(field.name.to_owned()),
+            base,
+            mine: mine.json(),
+            theirs,
+            source: pair.row.source.clone(),
+        })
     }
 
     /// The slug that restores the desired rotator of a campaign.

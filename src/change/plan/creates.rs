@@ -11,8 +11,7 @@ use super::types::JsonFields;
 use super::verify_step::same_address;
 use crate::change::desired::DesiredRecord;
 use crate::change::plan::{fields, reversibility};
-use crate::change::policy::OnConflict;
-use crate::model::{FieldValue, NaturalKey, Record, RecordKey, Resource, Role, Verb};
+use crate::model::{FieldValue, NaturalKey, RecordKey, Resource, Role, Verb};
 
 impl Planner<'_> {
     /// Plans a record of the base that was deleted from the account: a conflict if the row was
@@ -44,23 +43,16 @@ impl Planner<'_> {
         if !edited {
             return None;
         }
-        match self.policy.on_conflict {
-            OnConflict::Mine => self.create(resource, row),
-            OnConflict::Theirs => None,
-            OnConflict::Fail => {
-                let row_json = |it: &Record<'static>| Json::Object(all_fields(resource, it));
-                self.problems.conflicts.push(Conflict {
-                    resource,
-                    key: key.to_string(),
-                    field: None,
-                    base: row_json(base),
-                    mine: Json::Object(fields_json(resource, row)),
-                    theirs: Json::Null,
-                    source: row.source.clone(),
-                });
-                None
-            }
-        }
+        let conflict = Conflict {
+            resource,
+            key: key.to_string(),
+            field: None,
+            base: Json::Object(all_fields(resource, base)),
+            mine: Json::Object(fields_json(resource, row)),
+            theirs: Json::Null,
+            source: row.source.clone(),
+        };
+        if self.decide(conflict) { self.create(resource, row) } else { None }
     }
 
     pub fn create(&mut self, resource: Resource, row: &DesiredRecord) -> Option<ResolvedRef> {

@@ -10,7 +10,6 @@ use super::planner::{Planner, Records};
 use super::problems::Conflict;
 use super::request::{RequestSubject, ResolvedRef};
 use crate::change::plan::reversibility;
-use crate::change::policy::OnConflict;
 use crate::model::{Record, RecordKey, Resource, State, Verb};
 
 impl Planner<'_> {
@@ -93,18 +92,15 @@ impl Planner<'_> {
         before: &Record<'static>,
         theirs: &Record<'static>,
     ) -> bool {
-        if self.policy.on_conflict == OnConflict::Fail {
-            self.problems.conflicts.push(Conflict {
-                resource,
-                key: theirs.key.to_string(),
-                field: None,
-                base: Json::Object(all_fields(resource, before)),
-                mine: Json::Null,
-                theirs: Json::Object(all_fields(resource, theirs)),
-                source: None,
-            });
-        }
-        self.policy.on_conflict == OnConflict::Mine
+        self.decide(Conflict {
+            resource,
+            key: theirs.key.to_string(),
+            field: None,
+            base: Json::Object(all_fields(resource, before)),
+            mine: Json::Null,
+            theirs: Json::Object(all_fields(resource, theirs)),
+            source: None,
+        })
     }
 
     fn delete(&mut self, resource: Resource, key: &RecordKey, record: &Record<'static>) {

@@ -8,6 +8,7 @@
 //! * `reused`: ids that the service gave to other records
 //! * `order`: the order of the steps · `request`: their requests
 //! * `part`: a part of the steps
+//! * [`reverts`]: changes that may revert others' edits
 //! * [`problems`]: why no plan can be made · [`saved`]: plan files
 //! * [`fingerprints`]: the records that must be unchanged when a step is sent
 //! * [`verify_step`]: compares a step with the account · `reversibility`: whether it can be undone
@@ -29,6 +30,7 @@ mod properties;
 pub mod request;
 mod reused;
 mod reversibility;
+pub mod reverts;
 pub mod saved;
 mod selection;
 #[cfg(test)]
@@ -45,13 +47,13 @@ pub use fields::{fingerprint, slug};
 pub use matching::already_created;
 pub use naming::ROTATOR;
 pub use part::{PlanPart, StepAnswer, choose, part};
-pub use problems::PlanProblems;
+pub use problems::{Conflict, PlanProblems};
 pub use request::request;
 pub use reversibility::losses;
 pub use types::{
     AccountMemory, AgreedValues, CurrentState, JsonFields, KeptValue, MatchedRecord,
-    MigrationMatches, MigrationNote, Plan, PlanCost, PlanStep, PlannedRequest, RequestRate,
-    ReusedId, UnsupportedChange,
+    MigrationMatches, MigrationNote, Plan, PlanCost, PlanStep, PlannedRequest, PossibleRevert,
+    RequestRate, ReusedId, UnsupportedChange,
 };
 
 /// Plans the steps that change `current` into `desired`. With a `base`, only the differences

@@ -6,14 +6,14 @@ use serde_json::Value as Json;
 
 use super::naming::label;
 use super::order::StepDraft;
-use super::problems::{InvalidRow, PlanProblems};
+use super::problems::{Conflict, DecidedConflicts, InvalidRow, PlanProblems};
 use super::request::ResolvedRef;
 use super::reused::ReusedIds;
 use super::types::{CurrentState, JsonFields, KeptValue, UnsupportedChange};
 use super::verify_step::still_true;
 use crate::change::csv_files::{CsvProblem, CsvProblemKind, CsvProblems};
 use crate::change::desired::{DesiredRecord, DesiredState, RecordRef, SourceLocation};
-use crate::change::policy::Policy;
+use crate::change::policy::{OnConflict, Policy};
 use crate::format::truncate;
 use crate::model::{Field, FieldValue, NaturalKey, Record, RecordKey, Resource, State};
 
@@ -26,6 +26,7 @@ pub(super) struct Planner<'a> {
     pub drafts: Vec<StepDraft>,
     pub unsupported: Vec<UnsupportedChange>,
     pub kept: Vec<KeptValue>,
+    pub conflicts: DecidedConflicts,
     /// Warnings about cells of rows without an id.
     pub cell_warnings: CsvProblems,
     /// Rows that the filter leaves out.
@@ -70,6 +71,7 @@ impl<'a> Planner<'a> {
             drafts: Vec::new(),
             unsupported: Vec::new(),
             kept: Vec::new(),
+            conflicts: DecidedConflicts::default(),
             cell_warnings: CsvProblems::default(),
             filtered_rows: BTreeSet::new(),
             agreed: BTreeMap::new(),
@@ -97,6 +99,19 @@ impl<'a> Planner<'a> {
             Some(record) => still_true(record, sent, name),
             None => sent.get(name),
         }
+    }
+
+    /// Decides a conflict by the policy. Returns whether the input's side is used.
+    pub fn decide(&mut self, conflict: Conflict) -> bool {
+        let used = self.policy.on_conflict == OnConflict::Mine;
+        match self.policy.on_conflict {
+            OnConflict::Fail => self.problems.conflicts.push(conflict),
+            OnConflict::Mine => self.conflicts.overwritten.push(conflict),
+            // A migration lists the target's values that stay in another way.
+            OnConflict::Theirs if self.is_migration() => {}
+            OnConflict::Theirs => self.conflicts.kept.push(conflict),
+        }
+        used
     }
 
     pub fn add_unsupported(

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::change::csv_files::{CsvProblem, CsvProblemKind, CsvProblems, OLD_NAME};
@@ -26,8 +27,17 @@ pub struct InvalidRow {
     pub source: Option<SourceLocation>,
 }
 
+/// Conflicts that the policy decided, so that a plan could be made.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DecidedConflicts {
+    /// The account's values stay: these edits of the input are not written.
+    pub kept: Vec<Conflict>,
+    /// The input's values overwrite the account's.
+    pub overwritten: Vec<Conflict>,
+}
+
 /// A change in the input that contradicts a change in the account since the base.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Conflict {
     /// The resource of the record.
     pub resource: Resource,
@@ -43,6 +53,18 @@ pub struct Conflict {
     pub theirs: Json,
     /// The row's file and line.
     pub source: Option<SourceLocation>,
+}
+
+impl Conflict {
+    /// The conflict in one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let text = self.to_string();
+        match text.split_once("\n  ") {
+            Some((place, values)) => format!("{place}: {}", values.replace("\n  ", ", ")),
+            None => text,
+        }
+    }
 }
 
 /// All reasons why no plan can be made. Displayed with one line or paragraph for each.
@@ -135,15 +157,15 @@ impl fmt::Display for Conflict {
         match &self.field {
             Some(field) => write!(
                 f,
-                "{field}\n  was {}\n  here {}\n  in the account {}",
+                "{field}\n  before {}\n  wanted {}\n  in the account {}",
                 Escaped(&self.base),
                 Escaped(&self.mine),
                 Escaped(&self.theirs)
             ),
             None if self.theirs.is_null() => {
-                f.write_str("was edited here and is gone from the account")
+                f.write_str("was edited in the input and is gone from the account")
             }
-            None => f.write_str("was removed here and has changed in the account"),
+            None => f.write_str("would be deleted and has changed in the account"),
         }
     }
 }

@@ -219,7 +219,9 @@ mod tests {
         assert_eq!(steps(&planned(&edited, false).unwrap()), [(Verb::Update, Some(4), None)]);
         edited.deleted.insert((Resource::Campaigns, 4));
         let problems = planned(&edited, false).unwrap_err();
-        assert!(problems.to_string().ends_with("was edited here and is gone from the account"));
+        assert!(
+            problems.to_string().ends_with("was edited in the input and is gone from the account")
+        );
         // Removing the row does not delete the record that has the id now.
         desired.deleted.insert((Resource::Campaigns, 4));
         desired.resources.get_mut(&Resource::Campaigns).unwrap().records.clear();

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use super::problems::DecidedConflicts;
 use super::request::{RequestSubject, ResolvedRef, request};
 use super::types::{JsonFields, Plan, PlanStep, RequestRate};
 use crate::change::plan::fingerprints::is_bound_assign;
@@ -87,6 +88,8 @@ impl SavedPlan {
     ) -> Self {
         // The file does not contain these.
         plan.reused.clear();
+        plan.conflicts = DecidedConflicts::default();
+        plan.reverts.clear();
         plan.contents.clear();
         if let Some(foreign) = &mut plan.foreign {
             foreign.kept.clear();

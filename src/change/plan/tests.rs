@@ -227,11 +227,11 @@ fn a_cell_changed_on_both_sides_is_a_conflict_by_policy() {
     let desired = DesiredState::of_state(&one("mine", false), "sheet");
     let of = |on| three_way(&desired, &live, &base, on);
     let message =
-        "sheet: campaigns 1: name\n  was \"a\"\n  here \"mine\"\n  in the account \"theirs\"";
+        "sheet: campaigns 1: name\n  before \"a\"\n  wanted \"mine\"\n  in the account \"theirs\"";
     assert_eq!(of(OnConflict::Fail), Err(message.to_owned()));
     let mine = of(OnConflict::Mine).unwrap();
     assert_eq!(requests(&mine), [r#"PUT /api/campaign/1/update {"name":"mine"}"#]);
-    assert_eq!(of(OnConflict::Theirs).unwrap(), Plan::default());
+    assert_eq!(of(OnConflict::Theirs).unwrap().conflicts.kept, mine.conflicts.overwritten);
     let agreed = three_way(&DesiredState::of_state(&live, "x"), &live, &base, OnConflict::Fail);
     assert_eq!(agreed.unwrap(), Plan::default());
 }

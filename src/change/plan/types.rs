@@ -7,8 +7,12 @@ use serde_json::{Map, Value as Json};
 
 use crate::change::csv_files::CsvProblems;
 use crate::change::desired::SourceLocation;
+use crate::change::plan::problems::DecidedConflicts;
+use crate::escaped::Escaped;
 use crate::model::spec::Method;
-use crate::model::{Blanks, NaturalKey, Record, RecordKey, Resource, SentValues, State, Verb};
+use crate::model::{
+    Blanks, NaturalKey, Record, RecordKey, Resource, SentValues, SnapshotId, State, Verb,
+};
 
 /// Fields by name, in the order of the table.
 pub type JsonFields = Map<String, Json>;
@@ -255,10 +259,50 @@ pub struct Plan {
     /// Rows of the input that the filter leaves out. Not saved: they cause no request.
     #[serde(skip)]
     pub filtered: BTreeSet<SourceLocation>,
+    /// The conflicts that the policy decided. Not saved: they cause no request.
+    #[serde(skip)]
+    pub conflicts: DecidedConflicts,
+    /// Changes that may revert another person's edit, because the input has no base. Not saved: they
+    /// cause no request.
+    #[serde(skip)]
+    pub reverts: Vec<PossibleRevert>,
     /// The known contents of QR codes, by id, to name them. Not saved: a plan file could state wrong
     /// ones.
     #[serde(skip)]
     pub contents: BTreeMap<i64, String>,
+}
+
+/// A change that sets a field to a value that an earlier snapshot shows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PossibleRevert {
+    /// The resource of the record.
+    pub resource: Resource,
+    /// The record's id.
+    pub key: String,
+    /// The field's name.
+    pub field: String,
+    /// The account's value.
+    pub before: Json,
+    /// The input's value.
+    pub after: Json,
+    /// The snapshot from which on the record had the input's value.
+    pub snapshot: SnapshotId,
+    /// The row's file and line.
+    pub source: Option<SourceLocation>,
+}
+
+impl PossibleRevert {
+    /// The change in one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let Self { resource, key, field, before, after, snapshot, source } = self;
+        let source = source.as_ref().map(|it| format!("{it}: ")).unwrap_or_default();
+        let text = format!(
+            "{source}{resource} {key}: {field}: {after} is the value of snapshot #{snapshot}, and the \
+             account has {before}"
+        );
+        Escaped(text).to_string()
+    }
 }
 
 /// An id of a deleted desired record that the service has given to another record.
@@ -273,6 +317,12 @@ pub struct ReusedId {
 }
 
 impl Plan {
+    /// The number of changes in the input without a step.
+    #[must_use]
+    pub const fn missing(&self) -> u64 {
+        (self.unsupported.len() + self.conflicts.kept.len()) as u64
+    }
+
     /// The resources that the steps change. Deleting a channel also changes channel items.
     #[must_use]
     pub fn touched(&self) -> Vec<Resource> {

@@ -37,6 +37,7 @@ impl<'a> Planner<'a> {
         }
         plan.reused = self.reused();
         plan.cell_warnings = self.cell_warnings;
+        plan.conflicts = self.conflicts;
         plan.filtered = self.filtered_rows;
         plan.unsupported.splice(..0, self.unsupported);
         plan.unsupported.sort_by_key(|it| it.resource);

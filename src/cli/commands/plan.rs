@@ -94,7 +94,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         let (path, name) = (file.display(), &account.name);
         app.out.note(format_args!("saved; `linkvault apply {path} --to {name}` applies it"));
     }
-    let (steps, unsupported) = (plan.steps.len() as u64, plan.unsupported.len() as u64);
+    let (steps, unsupported) = (plan.steps.len() as u64, plan.missing());
     Ok(match (args.detailed_exitcode, steps) {
         (true, 1..) => Exit::of(Ok(CommandResult { changes: true, ..CommandResult::default() })),
         (true, 0) => {

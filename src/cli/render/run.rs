@@ -23,7 +23,7 @@ pub fn show(app: &App, account: &AccountConfig, report: &ApplyReport) -> Result<
                 document["dry_run"] = json!(true);
                 app.out.json(&document)?;
             }
-            Ok(exit(&RunReport::default(), plan.unsupported.len() as u64))
+            Ok(exit(&RunReport::default(), plan.missing()))
         }
         // A plan without steps gets a document, too.
         ApplyReport::Nothing { plan, input, requests } => {
@@ -32,10 +32,13 @@ pub fn show(app: &App, account: &AccountConfig, report: &ApplyReport) -> Result<
                 let mut document = document(account, &outcome);
                 document["run"] = Value::Null;
                 document["unsupported"] = json!(plan.unsupported);
+                document["conflicts"] = json!({
+                    "kept": plan.conflicts.kept, "overwritten": plan.conflicts.overwritten,
+                });
                 document["from"] = json!(input);
                 app.out.json(&document)?;
             }
-            Ok(exit(&RunReport::default(), plan.unsupported.len() as u64))
+            Ok(exit(&RunReport::default(), plan.missing()))
         }
     }
 }
@@ -73,7 +76,7 @@ pub fn show_rehearsal(
         out.line(format_args!("rehearsal for {name}: {}; {requests}, {time}", counts(run)))?;
         out.note("nothing was sent, and nothing was written");
     }
-    Ok(exit(run, report.plan.unsupported.len() as u64))
+    Ok(exit(run, report.plan.missing()))
 }
 
 fn rehearsal_document(account: &AccountConfig, report: &RehearsalReport) -> Value {
