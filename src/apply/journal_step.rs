@@ -25,6 +25,8 @@ pub(super) struct StepRun {
     pub sent: Option<Timestamp>,
     /// An earlier try may have taken effect.
     pub may_have_run: bool,
+    /// This process has sent it although an earlier try may have taken effect.
+    pub repeated: bool,
     /// A person decided that this update or delete is sent again.
     pub retried: bool,
     /// A repeated try would not be executed: the service refused one, or responded in a form that
@@ -69,6 +71,7 @@ pub(super) fn load_step_runs(vault: &Vault, run: &Run) -> Result<Vec<StepRun>, A
             attempts: 0,
             sent: row.sent,
             may_have_run: row.state == StepState::Sent || row.attempts > 0,
+            repeated: false,
             declined: false,
             claimed: None,
             message: row.message,

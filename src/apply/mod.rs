@@ -12,6 +12,8 @@
 //! * [`stale`]: what changed since the plan was made
 //! * [`reconcile`]: creates without a response
 //! * [`verify`]: compares the result with the plan
+//! * `known_ids`: the ids that were known before a step was sent
+//! * `twins`: records that a repeated create made twice
 //! * `remember`: stores sent values that no list returns
 //! * [`resolve`]: decisions of a person on steps of unknown outcome
 //! * [`mod@undo`]: the desired state that reverts a run
@@ -20,6 +22,7 @@
 mod deleted;
 mod error;
 mod journal_step;
+mod known_ids;
 mod preconditions;
 pub mod reconcile;
 mod recovery;
@@ -32,6 +35,7 @@ pub mod stale;
 pub mod step_request;
 mod step_run;
 mod stored_journal;
+mod twins;
 pub mod undo;
 pub mod verify;
 
@@ -47,6 +51,7 @@ pub use remember::{
 pub use run::{apply, end, resume};
 pub use stale::StaleStep;
 pub use step_request::{NOT_SHOWN, StepSecrets};
+pub use twins::{Twin, late_twins};
 
 use crate::model::paging::Paging;
 use crate::model::{Resource, RunId, SnapshotId};
@@ -114,6 +119,8 @@ pub struct RunReport {
     pub problems: Vec<String>,
     /// Those of `problems` that no progress event has reported during the run.
     pub unreported: Vec<String>,
+    /// Creates of this process that made two records; their steps are of unknown outcome.
+    pub twins: Vec<Twin>,
 }
 
 #[cfg(test)]

@@ -24,8 +24,12 @@ pub(super) const MAY_BE_SET: &str = "the new password may have been set, and is 
                           step with `linkvault resolve`, then set it again";
 /// How often a create is sent if no list shows its record.
 const MAX_CREATE_TRIES: u32 = 3;
-/// The wait before a second listing: a request without a response may still be in flight.
+/// The wait before a second listing after an update, a delete or an assignment: a request without a
+/// response may still be in flight.
 const IN_FLIGHT_WAIT: Duration = Duration::from_secs(3);
+/// The same after a create: a service may commit it long after a proxy gave up. A create that is
+/// sent again too early makes a second record.
+const LATE_COMMIT_WAIT: Duration = Duration::from_secs(30);
 
 /// The outcome of an update, a delete or an assignment, according to a listing.
 pub(super) enum ListingEvidence {
@@ -162,7 +166,7 @@ impl PlanRunner<'_> {
         let resource = self.all[nth].step.resource;
         for look in 0..2 {
             if look > 0 {
-                self.wait_for_requests_in_flight(resource)?;
+                self.wait_for_requests_in_flight(resource, IN_FLIGHT_WAIT)?;
             }
             let state = match self.listing(resource) {
                 Ok(state) => state,
@@ -188,8 +192,12 @@ impl PlanRunner<'_> {
         self.close(nth, otherwise)
     }
 
-    fn wait_for_requests_in_flight(&mut self, resource: Resource) -> Result<(), ApplyError> {
-        if self.pause(IN_FLIGHT_WAIT) == SleepOutcome::Finished {
+    fn wait_for_requests_in_flight(
+        &mut self,
+        resource: Resource,
+        wait: Duration,
+    ) -> Result<(), ApplyError> {
+        if self.pause(wait) == SleepOutcome::Finished {
             return Ok(());
         }
         let path = resource.spec().endpoint(Verb::List).map_or("", |it| it.path);
@@ -224,7 +232,7 @@ impl PlanRunner<'_> {
         let mut seen = None;
         for look in 0..2 {
             if look > 0 {
-                self.wait_for_requests_in_flight(resource)?;
+                self.wait_for_requests_in_flight(resource, LATE_COMMIT_WAIT)?;
             }
             let began = self.clock.now();
             let state = self.listing(resource)?;

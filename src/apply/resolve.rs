@@ -3,8 +3,9 @@
 
 use super::error::ApplyError;
 use crate::apply::journal_step::{LEFT_BY_DECISION, parse_step};
+use crate::apply::known_ids::known_ids_of;
 use crate::apply::reconcile::{self, CreateOutcome};
-use crate::apply::{remember, run};
+use crate::apply::remember;
 use crate::change::plan::PlanStep;
 use crate::clock::Timestamp;
 use crate::model::{Record, RecordKey, RunId, Verb};
@@ -50,7 +51,7 @@ pub fn candidates(vault: &mut Vault, run: RunId) -> Result<Vec<OpenStep>, ApplyE
     let mut open = Vec::new();
     for row in rows.iter().filter(|row| row.state == StepState::Unknown) {
         let step = parse_step(row)?;
-        let candidates = possible_records(vault, &run, &step, row.sent)?;
+        let candidates = possible_records(vault, &run, &step, row)?;
         open.push(OpenStep { step, candidates });
     }
     Ok(open)
@@ -61,22 +62,25 @@ fn possible_records(
     vault: &mut Vault,
     run: &Run,
     step: &PlanStep,
-    sent: Option<Timestamp>,
+    row: &JournalStep,
 ) -> Result<Vec<Record<'static>>, ApplyError> {
+    let sent = row.sent;
     let newest = vault.snapshots()?.last().map(|snapshot| snapshot.number);
     let Some(newest) = newest.filter(|_| step.verb == Verb::Create) else { return Ok(Vec::new()) };
     let now = vault.state(newest, &[step.resource])?;
     let now = now.get(step.resource).cloned().unwrap_or_default();
-    let seen = run::known_ids_of(vault, run, step.resource, sent.map(|sent| (sent, step.step)))?;
+    let seen = known_ids_of(vault, run, step.resource, sent.map(|sent| (sent, step.step)))?;
     let done = vault.steps(run.number)?.into_iter().filter(|row| row.state == StepState::Done);
     let done: Vec<_> = done.filter_map(|row| parse_step(&row).ok()).collect();
-    let ids = match reconcile::reconcile_create(step, &seen, sent, &now) {
+    let mut ids = match reconcile::reconcile_create(step, &seen, sent, &now) {
         CreateOutcome::Created(id) => vec![id],
         CreateOutcome::Ambiguous(ids) => ids,
         CreateOutcome::NotCreated => {
             reconcile::unexplained_ids((step.resource, done.iter()), &seen, sent, &now)
         }
     };
+    // The record that the run continued with, if it has a twin.
+    ids.extend(row.id.filter(|id| !ids.contains(id)));
     Ok(ids.iter().filter_map(|id| now.get(&RecordKey::Id(*id)).cloned()).collect())
 }
 

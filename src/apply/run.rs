@@ -8,8 +8,10 @@ use crate::api::client::Client;
 use crate::apply::journal_step::{
     LEFT_BY_DECISION, StepRun, load_step_runs, parse_step, step_title, unfinished_step_message,
 };
+use crate::apply::known_ids::known_ids_of;
 use crate::apply::reconcile::KnownIds;
 use crate::apply::runner::{Freshness, MAX_READS, PlanRunner};
+use crate::apply::twins::{self, Twin};
 use crate::apply::{ApplyOptions, RunReport, remember, stale, step_request};
 use crate::change::plan::{CurrentState, Plan, PlanStep};
 use crate::clock::{Clock, Timestamp};
@@ -19,9 +21,9 @@ use crate::crawl::{
 use crate::model::{Resource, RunId, SnapshotId, State, Verb};
 use crate::progress::{NoProgress, Progress};
 use crate::vault::journal::{
-    JournalStep, NewRun, Run, RunStatus, StepState, StepVerification, VerifiedState,
+    JournalStep, NewRun, Run, RunStatus, StepResult, StepState, StepVerification, VerifiedState,
 };
-use crate::vault::{self, Vault, VaultError};
+use crate::vault::{Vault, VaultError};
 
 /// Applies `plan`: reads the resources that it touches, refuses a stale plan, sends each step,
 /// reads the resources again and verifies the result.
@@ -186,7 +188,8 @@ fn run_open_steps(
             runner.check_open_steps().and_then(|()| runner.skip_open_steps(LEFT_BY_DECISION))
         }
     };
-    let ended = worked.and_then(|()| runner.observe_after_run(run));
+    let mut twins = Vec::new();
+    let ended = worked.and_then(|()| runner.observe_after_run(run, &mut twins));
     // Results that are not committed yet are stored, even if the run stopped with an error.
     runner.vault.flush()?;
     let (status, after) = match &ended {
@@ -196,7 +199,7 @@ fn run_open_steps(
     let requests = runner.client.counters().requests.saturating_sub(spent);
     runner.vault.suspend_run(run.number, status, after, requests, clock.now())?;
     let (problems, _) = ended?;
-    run_report(vault, run.number, problems)
+    Ok(RunReport { twins, ..run_report(vault, run.number, problems)? })
 }
 
 /// Refuses steps that the API does not have, before anything is sent.
@@ -237,70 +240,6 @@ fn known_ids_before(
         known.insert(resource, known_ids_of(vault, run, resource, until)?);
     }
     Ok((known, vault.snapshot(before)?.usage.requests))
-}
-
-/// The ids of `resource` that were known since the run began, from snapshots and from the run's
-/// own steps, before a step was sent: `until` is when it was marked as sent, and its number.
-pub(super) fn known_ids_of(
-    vault: &mut Vault,
-    run: &Run,
-    resource: Resource,
-    until: Option<(Timestamp, u32)>,
-) -> Result<KnownIds, VaultError> {
-    let mut seen = KnownIds::default();
-    let Some(before) = run.before else { return Ok(seen) };
-    // The time of each response, the step, the id of its record, and whether it was a delete. Steps
-    // whose responses have the same time were sent in their order.
-    let mut ours = Vec::new();
-    let mut updates = Vec::new();
-    for row in vault.steps(run.number)? {
-        let Ok(step) = parse_step(&row) else { continue };
-        if step.resource != resource {
-            continue;
-        }
-        match step.verb {
-            Verb::Update => {
-                updates.extend(row.may_be_done().then_some(step));
-            }
-            Verb::Delete if row.state == StepState::Done => {
-                ours.extend(step.id.zip(row.answered).map(|(id, at)| (at, step.step, id, true)));
-            }
-            Verb::Delete => {}
-            _ => ours.extend(row.id.zip(row.answered).map(|(id, at)| (at, step.step, id, false))),
-        }
-    }
-    seen.changed_by(updates.iter());
-    ours.sort_unstable();
-    let mut ours = ours.into_iter().peekable();
-    let change = |seen: &mut KnownIds, (at, _, id, is_delete): (Timestamp, u32, i64, bool)| {
-        if is_delete { seen.remove_deleted(id) } else { seen.add_created(id, at) }
-    };
-    for snapshot in vault.snapshots()? {
-        let whole =
-            snapshot.outcome(resource).is_some_and(vault::snapshot::ResourceOutcome::is_complete);
-        let in_time =
-            snapshot.finished.is_some_and(|it| until.is_none_or(|(until, _)| it <= until));
-        if snapshot.number < before || !(snapshot.number == before || (whole && in_time)) {
-            continue;
-        }
-        while let Some(one) = ours.next_if(|(at, ..)| *at < snapshot.started) {
-            change(&mut seen, one);
-        }
-        let state = vault.state(snapshot.number, &[resource])?;
-        if let Some(records) = state.get(resource) {
-            seen.add_listing(resource, records, snapshot.started);
-        }
-    }
-    for (at, step, id, is_delete) in ours {
-        // Steps that are marked as sent together are sent in their order.
-        let is_before = |(sent, lost)| at <= sent || (is_delete && step < lost);
-        if until.is_none_or(is_before) {
-            change(&mut seen, (at, step, id, is_delete));
-        } else if !is_delete {
-            seen.add_created_later(id);
-        }
-    }
-    Ok(seen)
 }
 
 /// The messages at the end of a run, from its journal.
@@ -354,6 +293,7 @@ fn run_report(vault: &Vault, run: RunId, all: Vec<RunProblem>) -> Result<RunRepo
         after: run.after,
         problems,
         unreported,
+        twins: Vec::new(),
     })
 }
 
@@ -453,6 +393,7 @@ impl PlanRunner<'_> {
     fn observe_after_run(
         &mut self,
         run: &Run,
+        twins: &mut Vec<Twin>,
     ) -> Result<(Vec<RunProblem>, SnapshotId), ApplyError> {
         let checked = self.check_for_observation()?;
         let (which, resume) = (&run.touched, !self.wrote);
@@ -461,6 +402,13 @@ impl PlanRunner<'_> {
         let mut whole = run.touched.clone();
         whole.retain(|it| unread.iter().all(|unread| unread.resource != *it));
         let state = self.vault.state(snapshot.number, &whole)?;
+        self.vault.flush()?;
+        twins.extend(twins::twins_at_end(self.vault, run, snapshot.number)?);
+        twins.retain(|twin| self.all[twin.step as usize - 1].repeated);
+        for twin in twins.iter() {
+            let unknown = StepResult::of(StepState::Unknown).with_message(twin.to_string());
+            self.close(twin.step as usize - 1, &StepResult { id: Some(twin.id), ..unknown })?;
+        }
         let (found, mut problems) = self.verify(&state)?;
         problems.extend(unread.into_iter().map(|Unread { resource, why, .. }| {
             RunProblem::Unreported(format!(

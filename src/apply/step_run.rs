@@ -195,6 +195,7 @@ impl PlanRunner<'_> {
             self.all[at].sent = Some(now);
             self.all[at].state = StepState::Sent;
             self.all[at].attempts += 1;
+            self.all[at].repeated |= self.all[at].may_have_run;
             self.all[at].retried = false;
             self.intended.insert(at);
         }

@@ -559,6 +559,7 @@ const MAX_WARNINGS: usize = 20;
 
 /// Warns of a run's problems that no progress event has reported.
 pub(super) fn warn_of_unreported(env: &Env, account: &AccountConfig, report: &RunReport) {
+    report.twins.iter().for_each(|twin| env.warn(twin.warning(&account.name)));
     report.unreported.iter().take(MAX_WARNINGS).for_each(|problem| env.warn(problem));
     if let more @ 1.. = report.unreported.len().saturating_sub(MAX_WARNINGS) {
         let next = NextStep::ShowRun { account: account.name.clone(), run: report.run };

@@ -12,6 +12,7 @@ use super::backup_attempts::{
 use super::input::scope;
 use super::{Env, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::api::pacer::Pacer;
+use crate::apply::{Twin, late_twins};
 use crate::clock::Timestamp;
 use crate::config::{AccountConfig, StatisticsSetting};
 use crate::crawl::{self, CrawlOptions, CrawlReport, ObservationScope, StatisticsMode};
@@ -108,6 +109,8 @@ pub struct BackupReport {
     pub problems: Vec<HealthProblem>,
     /// The snapshot that the account is equal to, if the new one was dropped for that reason.
     pub unchanged_since: Option<SnapshotId>,
+    /// Records that a run created twice, and that this backup is the first to show.
+    pub twins: Vec<Twin>,
     /// The duration of the backup.
     pub time: Duration,
     /// The file of the vault.
@@ -132,8 +135,10 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
                 true => vault.drop_unchanged(summary.snapshot.number, env.clock.now())?,
                 false => None,
             };
+            let twins = late_twins(&mut vault, &summary.snapshot)?;
             vault.checkpoint()?;
-            Ok((summary, scans, emptied, fields, unchanged, vault.path().to_owned()))
+            let path = vault.path().to_owned();
+            Ok((summary, scans, emptied, fields, unchanged, twins, path))
         })
     };
     let mirrored = env.with_stored(&[request.account], StoredWork::Vault, work);
@@ -158,7 +163,8 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
             }
         }
     })?;
-    let (summary, scans, emptied, fields, unchanged_since, vault) = mirrored;
+    let (summary, scans, emptied, fields, unchanged_since, twins, vault) = mirrored;
+    twins.iter().for_each(|twin| env.warn(twin.warning(&account.name)));
     let mut attempt = attempt_of_snapshot(&summary.snapshot, started, ended, spent);
     attempt.snapshot = unchanged_since.or(attempt.snapshot);
     attempt.field_changes = fields;
@@ -167,7 +173,7 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     }
     let problems = problems(account, &attempt, summary.snapshot.records(), &emptied, ended);
     let time = env.clock.monotonic().saturating_sub(began);
-    Ok(BackupReport { summary, scans, attempt, problems, unchanged_since, time, vault })
+    Ok(BackupReport { summary, scans, attempt, problems, unchanged_since, twins, time, vault })
 }
 
 /// Makes a backup as an attempt for the caller to record; with its error if it failed. The attempt
@@ -182,6 +188,9 @@ pub fn attempt_backup(
     let made = env.with_stored(&[request.account], StoredWork::Vault, || {
         let (summary, mut vault) = run_backup(env, request, progress, &mut spent)?;
         let fields = field_changes(request.account, &mut vault, &summary.snapshot)?;
+        for twin in late_twins(&mut vault, &summary.snapshot)? {
+            env.warn(twin.warning(&request.account.name));
+        }
         vault.checkpoint()?;
         Ok((summary.snapshot, fields))
     });

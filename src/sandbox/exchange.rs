@@ -52,6 +52,10 @@ pub fn exchange(
             service.handle(now, request);
             ExchangeEnd::Silence
         }
+        Fault::LateCommit(delay) => {
+            service.accept_late(now, now.plus(delay), request);
+            ExchangeEnd::Silence
+        }
         Fault::CutBody(at) => ExchangeEnd::Cut(service.handle(now, request), at),
         Fault::SlowBody(time) => ExchangeEnd::Slow(service.handle(now, request), time),
         Fault::Garbage(kind) => {

@@ -28,6 +28,8 @@ pub enum Fault {
     LostRequest,
     /// Executed, and the response is lost.
     LostReply,
+    /// No response, and executed only after this time.
+    LateCommit(Duration),
     /// Executed, and the connection ends after this number of bytes of the body.
     CutBody(usize),
     /// Not executed; the connection is reset.

@@ -80,6 +80,11 @@ pub static NAMES: &[FaultName] = &[
         make: plain!(Fault::LostReply),
     },
     FaultName {
+        name: "late-commit",
+        about: "No response, and executed only after this time, as in late-commit=0.1:9s",
+        make: |value| time(value, 5000).map(Fault::LateCommit),
+    },
+    FaultName {
         name: "cut-body",
         about: "Executed, and the connection ends after this number of bytes of the body, as in cut-body=0.1:20",
         make: |value| value.map_or(Some(20), |text| text.parse().ok()).map(Fault::CutBody),

@@ -58,6 +58,8 @@ pub struct SandboxService {
     log_limit: usize,
     totals: ServiceTotals,
     revision: u64,
+    /// Accepted requests, with the time at which each is executed.
+    late: Vec<(Timestamp, Request)>,
 }
 
 impl SandboxService {
@@ -74,6 +76,7 @@ impl SandboxService {
             log_limit: usize::MAX,
             totals: ServiceTotals::default(),
             revision: 0,
+            late: Vec::new(),
         }
     }
 
@@ -139,9 +142,30 @@ impl SandboxService {
         self.totals
     }
 
+    /// Accepts a request at `now`, and executes it only at `due`.
+    pub fn accept_late(&mut self, now: Timestamp, due: Timestamp, request: &Request) {
+        let now = self.server_time(now);
+        let admitted = self.limiter.admit(now, &self.behaviour).allowed;
+        if admitted && request.method != Method::Get {
+            self.late.push((self.server_time(due), request.clone()));
+            self.revision += 1;
+            self.add_to_log(now, request, &wire::html(504, "Gateway Timeout"), false);
+        }
+    }
+
+    fn execute_late(&mut self, now: Timestamp) {
+        let late = std::mem::take(&mut self.late);
+        let (due, rest) = late.into_iter().partition::<Vec<_>, _>(|(due, _)| *due <= now);
+        self.late = rest;
+        for (due, request) in due {
+            self.answer(due, &request);
+        }
+    }
+
     /// Answers one request at `now`.
     pub fn handle(&mut self, now: Timestamp, request: &Request) -> Response {
         let now = self.server_time(now);
+        self.execute_late(now);
         let decision = self.limiter.admit(now, &self.behaviour);
         let response = if decision.allowed {
             self.answer(now, request)

@@ -474,7 +474,7 @@ pub const FAULTS: &[&str] = &[
     "failed-reply={}:redirect",
     "failed-reply={}:key-words",
     "failed-reply={}:throttle-words",
-    "failed-reply={}:html",
+    "late-commit:9s@POST /api/qr/add#1",
     "failed-reply={}:not-found",
     "server-error-html={}",
     "html={}",

@@ -27,6 +27,7 @@ mod history;
 mod history_seeds;
 pub mod invariants;
 mod late_answers;
+mod late_commits;
 mod listings;
 mod migration_check;
 mod migrations;

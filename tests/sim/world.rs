@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use linkvault::api::client::{Client, ClientLimits, ExchangePacerState};
-use linkvault::api::http::{ApiKey, Transport};
+use linkvault::api::http::{ApiKey, Method, Transport};
 use linkvault::api::pacer::{Pacer, PacerState, StoreOutcome};
 use linkvault::api::read_only::ReadOnlyTransport;
 use linkvault::api::redact::Redactor;
@@ -365,7 +365,11 @@ impl World {
             .with_latency(self.latency);
         let wrote = Arc::clone(&self.wrote);
         transport = transport.with_on_write(move |service| {
-            wrote.lock().unwrap().extend(service.log().back().cloned());
+            // A request that is executed late is in the log since it was accepted.
+            let newest = service.log().iter().rev().find(|entry| entry.method != Method::Get);
+            let mut wrote = wrote.lock().unwrap();
+            let is_new = wrote.last() != newest;
+            wrote.extend(newest.filter(|_| is_new).cloned());
         });
         let (mut before_request, other_account) =
             (self.before_request.clone(), self.other_account.clone());

@@ -156,7 +156,8 @@ fn one(args: &Args, app: &App, account: &AccountConfig) -> Result<(Value, Exit),
     }
     report::print(app, account, &report)?;
     let whole = report.attempt.outcome == AttemptOutcome::Complete;
-    let exit = Exit::of(Ok(CommandResult::complete(whole)));
+    let unknown = report.twins.len() as u64;
+    let exit = Exit::of(Ok(CommandResult { unknown, ..CommandResult::complete(whole) }));
     Ok((report::document(account, &report), exit))
 }
 
