@@ -18,6 +18,9 @@ pub struct CsvArgs {
     /// Find records by the name in this column, and give them the name in `name`
     #[arg(long, value_name = "COLUMN")]
     pub match_on: Option<String>,
+    /// Remove blanks at the beginning and the end of each edited cell
+    #[arg(long)]
+    pub trim: bool,
     /// If the CSV file has mistakes, write the rows with them and the reasons to this file
     #[arg(long, value_name = "FILE")]
     pub annotate: Option<PathBuf>,
@@ -39,6 +42,7 @@ impl CsvArgs {
             maps: self.map.clone(),
             ignored: self.ignore_columns.clone(),
             match_on: self.match_on.clone(),
+            trim: self.trim,
         };
         CsvOptions { columns, annotate: self.annotate.clone(), force: app.env.force }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::App;
 use super::plan_args::{MaxStalenessArgs, PlanOutputArgs};
+use crate::change::csv_files::ColumnOptions;
 use crate::ops::apply::RunOptions;
 
 /// How a plan is executed: flags of every command that executes one.
@@ -48,6 +49,7 @@ impl RunArgs {
             yes: self.yes,
             accept_suspicious: false,
             encoding: None,
+            columns: ColumnOptions::default(),
             interactive: self.interactive,
             max_staleness: self.staleness.max_staleness,
         }

@@ -21,7 +21,7 @@ use super::run_results::{RunOutcome, write_results};
 use super::write_session::WriteSession;
 use super::{Env, NextStep, OpError, OpErrorKind, StoredWork};
 use crate::apply::{self, RunReport, StepSecrets};
-use crate::change::csv_files::TextEncoding;
+use crate::change::csv_files::{ColumnOptions, TextEncoding};
 use crate::change::desired::DesiredState;
 use crate::change::export;
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
@@ -83,6 +83,8 @@ pub struct RunOptions {
     pub accept_suspicious: bool,
     /// The encoding of the input files that the user named, for the file of rejected rows.
     pub encoding: Option<TextEncoding>,
+    /// How the columns of the input files were read, for the file of rejected rows.
+    pub columns: ColumnOptions,
     /// Ask about each step.
     pub interactive: bool,
     /// The maximum age of a list when a write that depends on it is sent; the configuration's if
@@ -186,7 +188,8 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
 
 fn apply_fetched(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpError> {
     let ApplyRequest { account, command, input, options, policy, password, run, limits } = request;
-    let run = RunOptions { encoding: options.encoding, ..run };
+    let columns = options.csv.columns.clone();
+    let run = RunOptions { encoding: options.encoding, columns, ..run };
     env.catch_interrupts();
     let open = || WriteSession::open(env, account, command.name(), &limits);
     let (wanted, input_name) = match input {
@@ -382,8 +385,11 @@ pub(super) fn run_confirmed(
     let env = session.env;
     // The file names in a saved plan are not trusted.
     let saved = !request.plan_id.is_empty();
-    let mut origin =
-        if saved { RunInput::without_files(plan) } else { RunInput::of(plan, run.encoding) };
+    let mut origin = if saved {
+        RunInput::without_files(plan)
+    } else {
+        RunInput::of(plan, run.encoding, &run.columns)
+    };
     origin.manual = request.manual;
     let origin = origin.with_flags(request.flags);
     let max_staleness = observation.max_staleness;
@@ -451,7 +457,7 @@ pub(super) fn report(
                 rejected_rows::write(
                     session.env,
                     &rows,
-                    &RunInput::of(&plan, run.encoding),
+                    &RunInput::of(&plan, run.encoding, &run.columns),
                     run.rejected.as_deref(),
                 );
             }

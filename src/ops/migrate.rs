@@ -244,7 +244,7 @@ fn apply_step(
             let options = apply::ApplyOptions {
                 command: RunCommand::Migrate,
                 input: moved.name.clone(),
-                plan: RunInput::of(&moving.plan, None)
+                plan: RunInput::of(&moving.plan, None, &csv_files::ColumnOptions::default())
                     .with_flags(Some(RecordedFlags::of(&request.flags)))
                     .text(),
                 ..apply::ApplyOptions::default()

@@ -12,11 +12,12 @@ use super::input;
 use super::migration_flags::{RecordedFlags, RecordedMigration};
 use super::output_files::{OutputKind, write_output};
 use crate::change::csv_files::rejected::rejected;
-use crate::change::csv_files::{CsvKind, RowSource, TextEncoding};
+use crate::change::csv_files::{ColumnOptions, CsvKind, RowSource, TextEncoding};
 use crate::change::desired::SourceLocation;
 use crate::change::plan::{MigrationMatches, MigrationNote, Plan, PlanStep, UnsupportedChange};
 use crate::change::workbook::Workbook;
 use crate::format;
+use crate::model::{Resource, Verb};
 
 /// What the journal of a run stores in addition to its steps.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -45,24 +46,36 @@ struct File {
     /// The title of the sheet, if the file is a workbook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sheet: Option<String>,
+    /// What the rows are, if the name of the file or sheet does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    /// How the columns were read.
+    #[serde(default, skip_serializing_if = "ColumnOptions::is_empty")]
+    columns: ColumnOptions,
 }
 
 impl RunInput {
-    /// The input of a plan that was just made from files in the encoding that the user named. Reads
-    /// the files.
+    /// The input of a plan that was just made from files, whose columns were read with `columns` and in
+    /// the encoding that the user named. Reads the files.
     #[must_use]
-    pub fn of(plan: &Plan, encoding: Option<TextEncoding>) -> Self {
-        let steps = plan.steps.iter().map(|step| &step.source);
-        let sources = steps.chain(plan.unsupported.iter().map(|it| &it.source));
+    pub fn of(plan: &Plan, encoding: Option<TextEncoding>, columns: &ColumnOptions) -> Self {
+        let steps = plan.steps.iter().map(|step| (&step.source, kind_of(step)));
+        let others = plan.unsupported.iter();
+        let others = others.map(|it| (&it.source, CsvKind::Resource(it.resource)));
+        let sources = steps.chain(others);
+        let sources = sources.filter_map(|(source, kind)| Some((source.as_ref()?, kind)));
         let mut files = BTreeMap::new();
-        for source in sources.flatten().filter(|source| source.line.is_some()) {
+        for (source, kind) in sources.filter(|(source, _)| source.line.is_some()) {
             let (path, sheet) = file_and_sheet(&source.file);
             if !files.contains_key(&source.file)
                 && let Some((file, _)) = File::read(path)
             {
                 let encoding = encoding.map(|it| it.name().to_owned());
                 let sheet = sheet.map(str::to_owned);
-                files.insert(source.file.clone(), File { encoding, sheet, ..file });
+                let kind = Some(kind.name().to_owned());
+                let columns = columns.clone();
+                let file = File { encoding, sheet, kind, columns, ..file };
+                files.insert(source.file.clone(), file);
             }
         }
         let conflicts = plan.conflicts.kept.len() as u64;
@@ -118,21 +131,46 @@ impl File {
         let path = path.canonicalize().ok()?;
         let bytes = input::bytes(&path).ok()?;
         let blake3 = blake3::hash(&bytes).to_hex().to_string();
-        Some((Self { path, blake3, encoding: None, sheet: None }, bytes))
+        let columns = ColumnOptions::default();
+        Some((Self { path, blake3, encoding: None, sheet: None, kind: None, columns }, bytes))
     }
 
-    /// The file beside it for its rejected rows. That of a sheet begins with the sheet's title, which
-    /// names the resource.
+    /// What its rows are: by the name of the file or sheet, unless they were read as another resource.
+    fn kind(&self) -> Option<CsvKind> {
+        let read_as = self.kind.as_deref().and_then(CsvKind::from_name);
+        let file = || self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let named = kind_of_name(&self.sheet.clone().unwrap_or_else(file));
+        match (named, read_as) {
+            (Some(named), Some(read_as)) if named.resource() != read_as.resource() => Some(read_as),
+            (named, read_as) => named.or(read_as),
+        }
+    }
+
+    /// The file beside it for its rejected rows. Its name begins with the resource, unless the name of
+    /// the file does.
     fn rejected(&self) -> PathBuf {
         let path = self.path.with_extension("rejected.csv");
-        match self.sheet.as_deref().filter(|title| CsvKind::of_title(title).is_ok()) {
-            Some(title) => {
-                let kind = CsvKind::of_title(title).map_or("", CsvKind::name);
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match self.kind() {
+            Some(kind) if self.sheet.is_some() || kind_of_name(&name) != Some(kind) => {
                 path.with_file_name(format!("{kind}.{name}"))
             }
-            None => path,
+            _ => path,
         }
+    }
+}
+
+/// What the rows of a file or a sheet with this name are, if it says so.
+fn kind_of_name(name: &str) -> Option<CsvKind> {
+    let by_end = || CsvKind::of_sheet_file(name).map(|(_, kind)| kind);
+    CsvKind::of_title(name).ok().or_else(by_end)
+}
+
+/// What a row with this step is.
+fn kind_of(step: &PlanStep) -> CsvKind {
+    match (step.resource, step.verb) {
+        (Resource::Campaigns, Verb::Assign) => CsvKind::CampaignLinks,
+        (resource, _) => CsvKind::Resource(resource),
     }
 }
 
@@ -153,16 +191,18 @@ fn rejected_of(
     problems: &BTreeMap<u64, String>,
 ) -> Result<Vec<u8>, String> {
     let gone = || "the file has no header".to_owned();
+    let kind = file.kind().ok_or("its resource is not known")?;
+    let read = (kind, &file.columns);
     if let Some(title) = &file.sheet {
         let mut book = Workbook::open(bytes).map_err(|error| error.to_string())?;
         let nth = book.titles().iter().position(|it| it == title).ok_or_else(gone)?;
         let sheets = book.sheets(&[nth]).map_err(|error| error.to_string())?;
         let sheet = sheets.first().ok_or_else(gone)?;
-        return rejected(&RowSource::Sheet(sheet), problems).ok_or_else(gone);
+        return rejected(&RowSource::Sheet(sheet), read, problems).ok_or_else(gone);
     }
     let encoding = file.encoding.as_deref().and_then(TextEncoding::of_label);
     let source = RowSource::of_csv(bytes, encoding).map_err(|problem| problem.what)?;
-    rejected(&source, problems).ok_or_else(gone)
+    rejected(&source, read, problems).ok_or_else(gone)
 }
 
 /// The problems of rejected rows, by file and line.
@@ -196,8 +236,11 @@ pub fn write(env: &Env, all: &Rows, origin: &RunInput, to: Option<&Path>) {
         match write_one(env, name, problems, origin, to) {
             Ok(path) => {
                 let path = path.display();
+                let without = origin.files.get(name).filter(|it| it.columns.renames());
+                let without =
+                    without.map_or("", |_| " without --map, --ignore-columns and --match-on");
                 env.note(format_args!(
-                    "{count} rejected and written to {path}; fix and apply that file"
+                    "{count} rejected and written to {path}; fix and apply that file{without}"
                 ));
             }
             Err(why) => env

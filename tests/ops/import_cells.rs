@@ -217,6 +217,38 @@ fn the_column_with_old_names_can_be_named() {
 }
 
 #[test]
+fn blanks_at_the_ends_of_edited_cells_are_trimmed() {
+    let (environment, service) = TestEnvironment::with_service("");
+    service.sandbox().mutate(|store| {
+        store.channels.get_mut(2).unwrap().description = " as it was ".to_owned();
+    });
+    environment.run(&["export", "main@live", "--to", "sheets", "--only", "channels"]).succeeds();
+    let text = environment.text("sheets/channels.csv");
+    assert!(text.contains(", as it was ,"), "{text}");
+    environment.write("sheets/channels.csv", &text.replacen("2,Social,", "2,\u{a0}Media ,", 1));
+    environment.import("sheets/channels.csv", &[]).exits_with(64);
+    environment.import("sheets/channels.csv", &["--trim"]).succeeds().stdout_has("1 update");
+    let sandbox = service.sandbox();
+    let channel = sandbox.store().channels.get(2).unwrap();
+    assert_eq!((&*channel.name, &*channel.description), ("Media", " as it was "));
+}
+
+#[test]
+fn rejected_rows_are_mended_and_applied_as_told() {
+    let (environment, service) = TestEnvironment::with_service("");
+    environment.write("ids.csv", "id;Remark;Title\r\n2;x;Newsletter\r\n");
+    let flags = ["--resource", "campaigns", "--map", "Title=name", "--ignore-columns", "Remark"];
+    let ran = environment.import("ids.csv", &flags).exits_with(3);
+    ran.stderr_has("campaigns.ids.rejected.csv;").stderr_has("--match-on");
+    let text = environment.text("campaigns.ids.rejected.csv");
+    assert!(text.starts_with("id;name;problem\r\n2;Newsletter;"), "{text:?}");
+    let mended = text.replacen("2;Newsletter", "2;Letters", 1);
+    environment.write("campaigns.ids.rejected.csv", &mended);
+    environment.import("campaigns.ids.rejected.csv", &[]).succeeds().stdout_has("1 done");
+    assert_eq!(service.sandbox().store().campaigns.get(2).unwrap().name, "Letters");
+}
+
+#[test]
 fn rejected_rows_keep_their_old_names() {
     let (environment, _service) = TestEnvironment::with_service("");
     environment.write("campaigns.csv", "old_name,name\nAuthor Evenings,Newsletter\nPress,Media\n");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use linkvault::change::csv_files::{
-    self, CsvKind, CsvRecords, ExportContext, RowSource, pairs, rejected,
+    self, ColumnOptions, CsvKind, CsvRecords, ExportContext, RowSource, pairs, rejected,
 };
 
 pub const WORDS: &[&str] = &[
@@ -88,7 +88,9 @@ pub fn run(input: &[u8]) {
     let problems: BTreeMap<_, _> =
         found.iter().map(|line| (*line, "why; \"so\"".to_owned())).collect();
     if problems.len() == found.len() {
-        let again = rejected(&source, &problems).unwrap_or_else(|| panic!("the file has a header"));
+        let read = (kind, &ColumnOptions::default());
+        let again =
+            rejected(&source, read, &problems).unwrap_or_else(|| panic!("the file has a header"));
         let again =
             csv_files::read(kind, NAME, &again, ExportContext::default()).unwrap_or_else(|it| {
                 panic!("{:?} in {:?}", it.lines(), String::from_utf8_lossy(&again))

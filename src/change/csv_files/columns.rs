@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::change::csv_files::cells::{Cell, CellFault, Row};
 use crate::change::csv_files::problem::{CellMistake, CsvProblemKind};
 use crate::change::csv_files::source::RowSource;
@@ -50,7 +52,8 @@ impl HeaderProblem {
 
 /// Which columns are read under other names, and which are not read. Names are compared without
 /// case, spaces, `_` and `-`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ColumnOptions {
     /// Names of columns, each with the name under which it is read.
     pub maps: Vec<(String, String)>,
@@ -58,6 +61,8 @@ pub struct ColumnOptions {
     pub ignored: Vec<String>,
     /// The column with the name that a record has had so far, by which it is found.
     pub match_on: Option<String>,
+    /// Remove blanks at the ends of edited cells.
+    pub trim: bool,
 }
 
 /// Why [`ColumnOptions`] do not fit files.
@@ -111,6 +116,12 @@ impl std::error::Error for ColumnOptionError {}
 const MAX_NAME: usize = 100;
 
 impl ColumnOptions {
+    /// Whether columns are read under other names or not at all.
+    #[must_use]
+    pub fn renames(&self) -> bool {
+        !(self.maps.is_empty() && self.ignored.is_empty() && self.match_on.is_none())
+    }
+
     /// Whether there are no options.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -326,6 +337,27 @@ fn header_column(
     }
 }
 
+/// The name under which a copy of the column is read without options: its own, or that of its field.
+/// `None` for a column that is not read.
+pub(crate) fn readable_name(
+    kind: CsvKind,
+    nth: usize,
+    cell: &Cell<'_>,
+    options: &ColumnOptions,
+) -> Option<String> {
+    let own = || Some(cell.raw.clone().into_owned());
+    let Ok((header, read_as)) = header_column(kind, nth, cell, options) else { return own() };
+    if header.column == Column::Ignored {
+        return None;
+    }
+    let plain = header_column(kind, nth, cell, &ColumnOptions::default());
+    let is_plain = plain.is_ok_and(|(plain, _)| plain.column == header.column);
+    match read_as {
+        ReadAs::Other(field) if !is_plain => Some(field.to_owned()),
+        _ => own(),
+    }
+}
+
 /// The name of the column with the name that a record has had so far.
 pub const OLD_NAME: &str = "old name";
 
@@ -403,6 +435,7 @@ mod tests {
             maps: maps.iter().map(|(from, to)| (owned(from), owned(to))).collect(),
             ignored: ignored.iter().map(owned).collect(),
             match_on: match_on.as_ref().map(owned),
+            trim: false,
         }
     }
 

@@ -73,6 +73,14 @@ pub enum CsvProblemKind {
     Formatted,
     /// Suspicious: the address of a `link` code without a scheme.
     NoScheme,
+    /// Suspicious: an address with blanks or typographic quotes.
+    OddAddress,
+    /// Suspicious: a logo that is a file of this computer.
+    LocalLogo,
+    /// Suspicious: the data of a `phone` or `sms` code without a phone number.
+    NotAPhone,
+    /// Suspicious: the data of an `email` code that is not an address.
+    NotAnEmail,
     /// Suspicious: an unknown type of a new pixel.
     PixelType,
     /// Suspicious: the error of a formula as a text.
@@ -128,6 +136,10 @@ impl CsvProblemKind {
                 cells("are dates, times or percentages, which the sheet shows in another form")
             }
             Self::NoScheme => cells("are web addresses without http:// or https://"),
+            Self::OddAddress => cells("are addresses with blanks or typographic quotes"),
+            Self::LocalLogo => cells("are files of this computer, which the service cannot read"),
+            Self::NotAPhone => cells("are not phone numbers"),
+            Self::NotAnEmail => cells("are not e-mail addresses"),
             Self::PixelType => {
                 cells(&format!("are not a known pixel type; known: {}", PIXEL_TYPES.join(", ")))
             }

@@ -4,7 +4,7 @@ use crate::change::csv_files::CsvKind;
 use crate::change::csv_files::cells::{CellFault, Row};
 use crate::change::csv_files::columns::{Column, ColumnOptions, CsvHeader, excerpt};
 use crate::change::csv_files::problem::{CellMistake, CsvProblemKind, EMPTY_BOOLEAN, Findings};
-use crate::change::csv_files::suspicious::{EditedCell, suspicions};
+use crate::change::csv_files::suspicious::{EditedCell, is_blank, suspicions};
 use crate::change::csv_files::values::{self, CellValue};
 use crate::change::desired::{CampaignLink, DesiredRecord, RecordRef, SourceLocation};
 use crate::model::{Field, FieldKind, FieldValue, Record, RecordKey, Resource, Role, State, Verb};
@@ -107,6 +107,8 @@ pub(crate) fn desired_record(
         desired.channel = named("channel").and_then(|cell| record_ref(cell, findings));
     }
     let known = !has_faults && findings.problems.count() == before;
+    let trims = context.known.columns.is_some_and(|it| it.trim);
+    let old_name = old_name.map(|name| if trims { name.trim_matches(is_blank) } else { name });
     let old_name = old_name.filter(|name| !name.is_empty());
     desired.old_name = old_name.map(str::to_owned);
     let kind = named("type").map(|it| record_type(resource, it.text));
@@ -130,6 +132,7 @@ pub(crate) fn desired_record(
         } else {
             let is_new = desired.id.is_none() && desired.old_name.is_none();
             let FieldCell { text, formatted, .. } = *cell;
+            let text = if trims { text.trim_matches(is_blank) } else { text };
             let edited = EditedCell { resource, field, code_type, is_new, text, formatted };
             parse_cell(edited, cell, context.known.untouched, findings)
         };

@@ -57,6 +57,17 @@ impl<'a> RowSource<'a> {
         }
     }
 
+    /// Whether the first line of a file ends with CR and LF.
+    pub(crate) fn has_crlf(&self) -> bool {
+        match self {
+            Self::Text(decoded) => {
+                let text = decoded.text.as_bytes();
+                memchr::memchr(b'\n', text).is_some_and(|at| text[..at].ends_with(b"\r"))
+            }
+            Self::Sheet(_) => false,
+        }
+    }
+
     /// The merged cells of a sheet.
     pub(crate) fn merged(&self) -> &[MergedCells] {
         match self {

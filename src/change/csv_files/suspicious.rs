@@ -64,6 +64,22 @@ pub(crate) fn suspicions(cell: EditedCell<'_>) -> Vec<CellMistake> {
         let what = "is a web address without http:// or https://";
         add(CsvProblemKind::NoScheme, what.to_owned());
     }
+    let trimmed = text.trim_matches(is_blank);
+    let is_logo = field.name == "logo";
+    if is_logo && is_local_path(trimmed) {
+        let what = "is a file of this computer, which the service cannot read; write a web address";
+        add(CsvProblemKind::LocalLogo, what.to_owned());
+    } else if (is_link || is_logo || is_address(resource, field.name)) && is_odd_address(trimmed) {
+        add(
+            CsvProblemKind::OddAddress,
+            "is an address with blanks or typographic quotes".to_owned(),
+        );
+    }
+    if let Some((kind, what)) =
+        code_type.filter(|_| is_content).and_then(|it| unusable(it, trimmed))
+    {
+        add(kind, what.to_owned());
+    }
     if resource == Resource::Pixels
         && field.kind == FieldKind::OneOf(PIXEL_TYPES)
         && is_new
@@ -89,8 +105,70 @@ fn blank_ends(text: &str) -> Option<&'static str> {
 }
 
 /// White space, and characters without a width.
-fn is_blank(letter: char) -> bool {
+pub(crate) fn is_blank(letter: char) -> bool {
     letter.is_whitespace() || matches!(letter, '\u{200B}' | '\u{2060}' | '\u{FEFF}')
+}
+
+/// Why a reader of codes cannot use this text as the data of a code of this type. Several parts are
+/// JSON, and a service may have rules of its own for them.
+fn unusable(code_type: &str, text: &str) -> Option<(CsvProblemKind, &'static str)> {
+    let (fits, kind, what) = match code_type {
+        "phone" => (is_phone_number(text), CsvProblemKind::NotAPhone, "is not a phone number"),
+        "sms" => (is_sms(text), CsvProblemKind::NotAPhone, "does not begin with a phone number"),
+        "email" => (is_email(text), CsvProblemKind::NotAnEmail, "is not an e-mail address"),
+        _ => return None,
+    };
+    (!fits && !text.starts_with(['[', '{'])).then_some((kind, what))
+}
+
+/// Whether the service opens the values of this field as web addresses.
+fn is_address(resource: Resource, field: &str) -> bool {
+    resource == Resource::Domains && matches!(field, "domain" | "redirectroot" | "redirect404")
+}
+
+/// Whether an address has blanks, or quotes as a word processor writes them.
+fn is_odd_address(text: &str) -> bool {
+    let is_quote =
+        |it| ('\u{2018}'..='\u{201f}').contains(&it) || "\u{ab}\u{bb}\u{2039}\u{203a}".contains(it);
+    text.contains(|letter| is_blank(letter) || is_quote(letter))
+}
+
+/// Whether a logo is a path of this computer. Another path may be one of the service.
+fn is_local_path(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let is_drive = lower.as_bytes().first().is_some_and(u8::is_ascii_alphabetic)
+        && (lower[1..].starts_with(":\\")
+            || lower[1..].starts_with(":/") && !lower[1..].starts_with("://"));
+    let folders =
+        ["file:", "~", "./", "../", "\\\\", "/home/", "/users/", "/tmp/", "/mnt/", "/media/"];
+    is_drive || folders.iter().any(|it| lower.starts_with(it)) || text.contains('\\')
+}
+
+/// Whether a text is a phone number, with or without `tel:`: at least 3 digits, and what people and
+/// phones write between them.
+fn is_phone_number(text: &str) -> bool {
+    let number = text.strip_prefix("tel:").unwrap_or(text);
+    let digits = number.chars().filter(char::is_ascii_digit).count();
+    let fits = |it: char| it.is_ascii_digit() || is_blank(it) || "+-()./*#,;".contains(it);
+    digits >= 3 && number.chars().all(fits)
+}
+
+/// Whether a text begins with a phone number: `+49 151 1234`, `smsto:+49…:text`, `sms:…?body=text`.
+fn is_sms(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let number = ["smsto:", "sms:"].iter().find_map(|it| lower.strip_prefix(it)).unwrap_or(&lower);
+    is_phone_number(number.split([':', '?']).next().unwrap_or_default())
+}
+
+/// Whether a text is an e-mail address, with or without `mailto:` and what may follow it.
+fn is_email(text: &str) -> bool {
+    let address = text.strip_prefix("mailto:").unwrap_or(text);
+    let address = address.split('?').next().unwrap_or_default();
+    let has_blank = address.contains(is_blank);
+    address.rsplit_once('@').is_some_and(|(user, host)| {
+        let is_host = host.contains('.') && !host.starts_with('.') && !host.ends_with('.');
+        !has_blank && !user.is_empty() && !user.contains('@') && is_host
+    })
 }
 
 /// Whether a text begins with a scheme, such as `https:` or `mailto:`. `example.com:8080` does not.
@@ -180,7 +258,8 @@ mod tests {
         let name = |text: &str| found(Resource::Channels, "name", text);
         assert_eq!(name("?zmir"), [format!("`?zmir` {told}")]);
         assert_eq!(found(Resource::Channels, "description", "What ?"), [""; 0]);
-        assert_eq!(found(Resource::QrCodes, "data", "https://a.example/ ?x"), [""; 0]);
+        let address = found(Resource::QrCodes, "data", "https://a.example/ ?x");
+        assert!(address.iter().all(|it| !it.contains("lost")), "{address:?}");
     }
 
     #[test]
@@ -205,6 +284,67 @@ mod tests {
             formatted: false,
         };
         assert_eq!(suspicions(cell), []);
+    }
+
+    #[test]
+    fn values_that_are_printed_are_suspicious_if_no_reader_can_use_them() {
+        let table: [(&str, Option<&str>, &[&str], &[&str]); 7] = [
+            (
+                "data",
+                Some("phone"),
+                &["hallo", "12", "0151 abc", "tel:x"],
+                &["+49 (0)151/12-34", "tel:112", "*100#", "[\"hallo\"]"],
+            ),
+            (
+                "data",
+                Some("sms"),
+                &["hallo", "smsto:x:1234", "Call 0151 1234"],
+                &["+49151123", "smsto:+49151123:Hello", "SMS:0151123?body=a", "{\"phone\":1}"],
+            ),
+            (
+                "data",
+                Some("email"),
+                &["anna", "anna@", "@example.com", "a b@example.com", "anna@example", "a@b@c.d"],
+                &["anna@example.com", "mailto:anna@example.com?subject=a b", "[\"anna\"]"],
+            ),
+            (
+                "data",
+                Some("link"),
+                &[
+                    "https://a.example/a b",
+                    "https://a.example/\u{201c}x\u{201d}",
+                    "https://\u{ab}a",
+                ],
+                &["https://a.example/a%20b", "https://a.example/it's"],
+            ),
+            ("data", Some("text"), &[], &["hallo", "C:\\x.png", "a \u{201c}b\u{201d}"]),
+            (
+                "logo",
+                None,
+                &["C:\\logo.png", "d:/logo.png", "~/logo.png", "../a.png", "/home/anna/logo.png"],
+                &["https://a.example/logo.png", "logos/logo.png", "/uploads/logo.png"],
+            ),
+            ("logo", None, &["file:///a.png", "https://a.example/my logo.png"], &["logo.png"]),
+        ];
+        for (field, code_type, wrong, right) in table {
+            let (_, field) = Resource::QrCodes.spec().field(field).unwrap();
+            let suspicious = |text| {
+                let resource = Resource::QrCodes;
+                let cell =
+                    EditedCell { resource, field, code_type, is_new: true, text, formatted: false };
+                suspicions(cell).len()
+            };
+            for text in wrong {
+                assert_eq!(suspicious(text), 1, "{code_type:?} {text}");
+            }
+            for text in right {
+                assert_eq!(suspicious(text), 0, "{code_type:?} {text}");
+            }
+        }
+        for field in ["redirectroot", "redirect404"] {
+            assert_eq!(found(Resource::Domains, field, "https://a.example/a b").len(), 1);
+            assert_eq!(found(Resource::Domains, field, "https://a.example/a"), [""; 0]);
+        }
     }
 
     #[test]

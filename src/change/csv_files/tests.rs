@@ -468,7 +468,7 @@ proptest! {
         }
         if let Ok(source) = RowSource::of_csv(&bytes, None) {
             let _ = ColumnOptions::default().check(&[(kind, header_names(kind, &source))], false);
-            let _ = rejected(&source, &[(2, "x".to_owned())].into());
+            let _ = rejected(&source, (kind, &ColumnOptions::default()), &[(2, "x".to_owned())].into());
         }
     }
 }
