@@ -288,6 +288,7 @@ mod tests {
 
     #[test]
     fn values_that_are_printed_are_suspicious_if_no_reader_can_use_them() {
+        #[allow(clippy::type_complexity)]
         let table: [(&str, Option<&str>, &[&str], &[&str]); 7] = [
             (
                 "data",
