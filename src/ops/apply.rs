@@ -9,7 +9,7 @@ use super::account_options::max_staleness;
 use super::account_session::SessionLimits;
 use super::confirm_plan::{PlanConfirmation, confirm_plan, guard_or_ask};
 use super::error_sources::{apply_error, without_skip};
-use super::input::{self, DesiredInput, InputOptions};
+use super::input::{DesiredInput, InputOptions, read_saved_plan};
 use super::migration_flags::RecordedFlags;
 use super::observation::Observation;
 use super::output_files::{OutputKind, require_no_input, require_outputs};
@@ -23,8 +23,7 @@ use super::{Env, NextStep, OpError, OpErrorKind, StoredWork};
 use crate::apply::{self, RunReport, StepSecrets};
 use crate::change::csv_files::{ColumnOptions, TextEncoding};
 use crate::change::desired::DesiredState;
-use crate::change::export;
-use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
+use crate::change::plan::saved::SavedPlan;
 use crate::change::plan::{CurrentState, Plan, PlanStep, UnsupportedChange};
 use crate::change::policy::Policy;
 use crate::config::AccountConfig;
@@ -577,27 +576,4 @@ pub(super) fn warn_of_unreported(env: &Env, account: &AccountConfig, report: &Ru
 pub(super) fn input_name(texts: &[String]) -> String {
     const MOST_NAMED: usize = 5;
     format::list(texts, MOST_NAMED)
-}
-
-/// Reads the input as a saved plan. `None` if it is not a single JSON file, or is a JSON export.
-///
-/// # Errors
-/// If it is a plan that cannot be applied.
-pub(super) fn read_saved_plan(texts: &[String]) -> Result<Option<SavedPlan>, OpError> {
-    let [text] = texts else { return Ok(None) };
-    let path = Path::new(text);
-    let is_json = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
-    if !is_json || !path.is_file() {
-        return Ok(None);
-    }
-    let bytes = input::bytes(path)?;
-    match read(&bytes) {
-        Ok(saved) => Ok(Some(saved)),
-        // An export has no steps and is read as a state.
-        Err(SavedPlanError::NotAPlan(_)) if export::has_records(&bytes) => Ok(None),
-        Err(error) => {
-            let message = format!("{} {error}; nothing was written", path.display());
-            Err(OpError::new(OpErrorKind::Failed, message).next(NextStep::MakeNewPlan))
-        }
-    }
 }

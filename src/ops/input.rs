@@ -9,6 +9,8 @@ use super::state_ref::{self, StateRef};
 use super::{NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::{CsvKind, TextEncoding};
 use crate::change::desired::DesiredState;
+use crate::change::export;
+use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
 use crate::change::record_filter::RecordFilter;
 use crate::config::AccountConfig;
 use crate::crawl;
@@ -235,4 +237,27 @@ pub fn unlisted_fields(desired: &DesiredState) -> BTreeMap<Resource, Vec<&'stati
         unseen.entry(Resource::Campaigns).or_default().push("links");
     }
     unseen
+}
+
+/// Reads the input as a saved plan. `None` if it is not a single JSON file, or is a JSON export.
+///
+/// # Errors
+/// If it is a plan that cannot be applied.
+pub(super) fn read_saved_plan(texts: &[String]) -> Result<Option<SavedPlan>, OpError> {
+    let [text] = texts else { return Ok(None) };
+    let path = Path::new(text);
+    let is_json = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
+    if !is_json || !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = bytes(path)?;
+    match read(&bytes) {
+        Ok(saved) => Ok(Some(saved)),
+        // An export has no steps and is read as a state.
+        Err(SavedPlanError::NotAPlan(_)) if export::has_records(&bytes) => Ok(None),
+        Err(error) => {
+            let message = format!("{} {error}; nothing was written", path.display());
+            Err(OpError::new(OpErrorKind::Failed, message).next(NextStep::MakeNewPlan))
+        }
+    }
 }

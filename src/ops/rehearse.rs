@@ -6,12 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::account_session::{AccountSession, SessionLimits};
-use super::apply::{
-    PlanEnd, RunOptions, RunRequest, input_name, read_saved_plan, run_input, run_saved_plan,
-};
+use super::apply::{PlanEnd, RunOptions, RunRequest, input_name, run_input, run_saved_plan};
 use super::backup::{BackupRequest, backup};
 use super::error_sources::apply_error;
-use super::input::{self, InputOptions};
+use super::input::{self, InputOptions, read_saved_plan};
 use super::sandbox_from_vault::sandbox_from_vault;
 use super::state_ref::{self, StateRef};
 use super::write_session::WriteSession;
