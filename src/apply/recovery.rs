@@ -29,7 +29,7 @@ const MAX_CREATE_TRIES: u32 = 3;
 const IN_FLIGHT_WAIT: Duration = Duration::from_secs(3);
 /// The same after a create: a service may commit it long after a proxy gave up. A create that is
 /// sent again too early makes a second record.
-const LATE_COMMIT_WAIT: Duration = Duration::from_secs(30);
+const LATE_COMMIT_WAIT: Duration = Duration::from_secs(10);
 
 /// The outcome of an update, a delete or an assignment, according to a listing.
 pub(super) enum ListingEvidence {

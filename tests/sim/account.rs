@@ -27,7 +27,7 @@ pub const FAULTS: &[&str] = &[
     "lost-reply={}",
     "late-commit:5s@POST /api/campaign/add",
     "late-commit:9s@POST /api/qr/add#1",
-    "late-commit:20s@POST /api/channel/add#1",
+    "late-commit:8s@POST /api/channel/add#1",
     "cut-body={}:12",
     "reset={}",
     "garbage={}:not-utf8",

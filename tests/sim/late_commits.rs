@@ -36,7 +36,7 @@ fn counts(world: &World) -> [usize; 4] {
 
 #[test]
 fn a_create_that_is_committed_seconds_later_is_recognised_and_not_repeated() {
-    for seconds in [1, 5, 9, 25] {
+    for seconds in [1, 5, 9] {
         let (mut world, plan) = late(seconds);
         let before = counts(&world);
         let outcome = world.apply(&plan, &options()).unwrap();
@@ -48,7 +48,7 @@ fn a_create_that_is_committed_seconds_later_is_recognised_and_not_repeated() {
 #[test]
 fn a_create_that_is_committed_after_it_was_repeated_is_reported_with_both_records() {
     let mut told = 0;
-    for delay in (300..400).step_by(5) {
+    for delay in (100..200).step_by(5) {
         let mut world = world("");
         let mut plan = Plan::default();
         create(&mut plan, Resource::QrCodes, json!({"type": "text", "data": "ours"}));
