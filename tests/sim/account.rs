@@ -18,7 +18,7 @@ pub const FAULTS: &[&str] = &[
     "failed-reply={}:key-words",
     "failed-reply={}:throttle-words",
     "failed-reply={}:html",
-    "failed-reply={}:not-found",
+    "failed-reply:not-found@POST /api/qr/add#1",
     "server-error-html={}",
     "html={}",
     "redirect={}",

@@ -475,7 +475,7 @@ pub const FAULTS: &[&str] = &[
     "failed-reply={}:key-words",
     "failed-reply={}:throttle-words",
     "late-commit:9s@POST /api/qr/add#1",
-    "failed-reply={}:not-found",
+    "failed-reply:not-found@POST /api/qr/add#1",
     "server-error-html={}",
     "html={}",
     "no-connection={}",
