@@ -522,15 +522,7 @@ impl AccountState {
             running: self.running,
             old_from: from.and_then(|from| self.scheduled.too_old_at(from)),
         };
-        let most_removed = self.scheduled.most_removed;
-        AccountStatus::evaluate(
-            account,
-            &self.persisted,
-            &self.vault_summary,
-            due,
-            most_removed,
-            now,
-        )
+        AccountStatus::evaluate(account, &self.persisted, &self.vault_summary, due, now)
     }
 }
 

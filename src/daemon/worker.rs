@@ -101,6 +101,8 @@ impl DaemonWorker {
             found.iter_mut().for_each(|scheduled| scheduled.timetable.offset = Duration::ZERO);
         }
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Some(config);
+        // The summaries depend on the settings.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(found)
     }
 }

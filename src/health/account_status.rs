@@ -11,7 +11,6 @@ use crate::health::attempt::{
 };
 use crate::health::persisted_state::PersistedState;
 use crate::health::rules::{self, HealthFacts};
-use crate::model::CountOrPercent;
 use crate::model::named::named;
 use crate::schedule::due_queue::MAX_SETBACK;
 
@@ -87,7 +86,6 @@ impl AccountStatus {
         persisted: &PersistedState,
         summary: &VaultSummary,
         due: DueTimes,
-        most_removed: CountOrPercent,
         now: Timestamp,
     ) -> Self {
         let newest = |one: Option<Timestamp>, other: Option<Timestamp>| one.max(other);
@@ -114,6 +112,7 @@ impl AccountStatus {
         let recent: Vec<_> = persisted.field_changes.iter().filter(|it| it.is_recent).collect();
         let fields_since = recent.iter().map(|it| it.at).min();
         let field_changes: Vec<_> = recent.into_iter().map(|it| it.change.clone()).collect();
+        let removals = summary.removals.unacknowledged(persisted.acknowledged, now);
         let facts = HealthFacts {
             attempt: result.as_ref(),
             failing_since: persisted.failing_since,
@@ -121,17 +120,16 @@ impl AccountStatus {
             after: persisted.after.as_deref(),
             unreadable: summary.unreadable.as_deref(),
             put_off: persisted.put_off.as_ref(),
-            emptied: &summary.emptied,
+            removals: summary.unreadable.is_none().then_some(&removals),
+            acknowledged: persisted.acknowledged,
             last_complete,
             old_from: due.old_from,
-            records: records.values().sum(),
             unknown_writes: summary.unknown_writes,
             unknown_since: summary.unknown_since,
             field_changes: &field_changes,
             fields_since,
         };
-        let (problems, new_alerts) =
-            rules::evaluate(&persisted.problems, &facts, most_removed, account, now);
+        let (problems, new_alerts) = rules::evaluate(&persisted.problems, &facts, account, now);
         let health = match problems.first().map(|problem| problem.kind) {
             Some(ProblemKind::KeyRefused | ProblemKind::Failed | ProblemKind::Old) => {
                 Health::Failing

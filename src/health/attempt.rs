@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
+use crate::health::removals::OpenRemovals;
 use crate::model::SnapshotId;
 use crate::model::field_changes::ServiceFieldChange;
 use crate::model::named::named;
@@ -38,9 +39,6 @@ pub struct BackupAttempt {
     /// Whether it failed because the service refused the API key.
     #[serde(default)]
     pub key_refused: bool,
-    /// Removed records by resource name, for lists that have any.
-    #[serde(default)]
-    pub removals: BTreeMap<String, RemovedCount>,
     /// Changes of the service's fields that no earlier attempt reported. The persisted state has
     /// them apart from the attempt.
     #[serde(skip)]
@@ -62,15 +60,6 @@ pub struct FinishedBackup<'a> {
     pub after: Option<&'a [String]>,
 }
 
-/// Records removed from one list between two backups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RemovedCount {
-    /// Records that are gone.
-    pub removed: u64,
-    /// Records in the list in the backup before.
-    pub before: u64,
-}
-
 impl BackupAttempt {
     /// An attempt with these times and this outcome; all else is empty.
     #[must_use]
@@ -88,7 +77,6 @@ impl BackupAttempt {
             changed: 0,
             removed: 0,
             key_refused: false,
-            removals: BTreeMap::new(),
             field_changes: Vec::new(),
             limited: false,
             by_hand: false,
@@ -133,6 +121,10 @@ pub struct HealthProblem {
     pub message: String,
     /// A command or a next step for the user.
     pub hint: Option<String>,
+    /// When the newest of its events occurred, such as the second removal of many records. A later
+    /// event causes another alert.
+    #[serde(default)]
+    pub newest: Option<Timestamp>,
 }
 
 named! {
@@ -144,11 +136,12 @@ named! {
         Failed = "failed",
         /// The newest complete backup is too old.
         Old = "old",
-        /// A list that had records in a recent backup is empty.
+        /// A list that had records in the last 30 days is empty.
         Emptied = "emptied",
         /// The newest backup is partial.
         Partial = "partial",
-        /// More records were removed than the settings allow.
+        /// More records were removed than the settings allow; until they are back or the user
+        /// acknowledges it.
         Removed = "removed",
         /// Another process has held the account's lock for an hour.
         Locked = "locked",
@@ -210,8 +203,8 @@ pub struct VaultSummary {
     pub unknown_writes: u64,
     /// Start of the first of these runs.
     pub unknown_since: Option<Timestamp>,
-    /// Lists that had records in a recent backup and are empty now.
-    pub emptied: Vec<EmptiedList>,
+    /// Removals of many records in the recent snapshots.
+    pub removals: OpenRemovals,
     /// Start of a backup that another process is making.
     pub running: Option<Timestamp>,
     /// Why the vault cannot be read. The other fields then hold older values.
@@ -227,19 +220,6 @@ impl VaultSummary {
             unreadable => self.unreadable = unreadable,
         }
     }
-}
-
-/// A list that is empty and had records in a recent backup.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EmptiedList {
-    /// Name of the resource.
-    pub resource: String,
-    /// The most records that it had in one of the recent backups.
-    pub had: u64,
-    /// Id of the newest snapshot with that many records.
-    pub snapshot: SnapshotId,
-    /// End of the first backup with the empty list.
-    pub since: Timestamp,
 }
 
 /// A message that a problem began or ended.

@@ -9,6 +9,7 @@
 //! * [`pending_alerts`]: alerts that are not delivered yet
 //! * [`scheduled_account`]: an account with its schedule and limits
 //! * [`persisted_state`]: what is recorded of an account between processes
+//! * [`removals`]: which removed records are a problem
 //! * [`state_merge`]: the changes of two machines to it
 
 pub mod account_status;
@@ -18,6 +19,7 @@ pub mod field_change_text;
 pub mod fleet_state;
 pub mod pending_alerts;
 pub mod persisted_state;
+pub mod removals;
 pub mod rules;
 pub mod scheduled_account;
 pub mod state_merge;

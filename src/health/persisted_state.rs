@@ -77,6 +77,8 @@ pub struct PersistedState {
     pub field_changes: Vec<ReportedFieldChange>,
     /// Alerts that are not delivered yet.
     pub outbox: Vec<PendingAlert>,
+    /// When the user last acknowledged removals.
+    pub acknowledged: Option<Timestamp>,
     /// Since when attempts of the account are recorded.
     pub watched: Option<Timestamp>,
     /// Whether the heartbeat of a complete backup is not delivered yet.
@@ -119,6 +121,7 @@ impl PersistedState {
         self.totals = other.totals;
         self.field_changes.clone_from(&other.field_changes);
         self.watched = self.watched.or(other.watched);
+        self.acknowledged = self.acknowledged.max(other.acknowledged);
         for attempt in std::mem::take(&mut self.pending) {
             self.add(&attempt);
         }

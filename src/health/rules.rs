@@ -6,13 +6,11 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::format::truncate;
 use crate::health::attempt::{
-    Alert, AlertEvent, AttemptOutcome, BackupAttempt, EmptiedList, HealthProblem, ProblemKind,
-    RemovedCount,
+    Alert, AlertEvent, AttemptOutcome, BackupAttempt, HealthProblem, ProblemKind,
 };
 use crate::health::field_change_text::sentences;
 use crate::health::persisted_state::PostponedBackups;
-use crate::model::CountOrPercent;
-use crate::model::count_or_percent::MIN_RECORDS_FOR_PERCENT;
+use crate::health::removals::{OpenRemovals, emptied_text, removed_text};
 use crate::model::field_changes::ServiceFieldChange;
 
 /// Everything that the rules take into account.
@@ -30,14 +28,14 @@ pub struct HealthFacts<'a> {
     pub unreadable: Option<&'a str>,
     /// The newest attempts, if they could not start.
     pub put_off: Option<&'a PostponedBackups>,
-    /// Lists that had records in a recent backup and are empty now.
-    pub emptied: &'a [EmptiedList],
+    /// Removals of many records that are not acknowledged; `None` if the vault cannot be read.
+    pub removals: Option<&'a OpenRemovals>,
+    /// When the user last acknowledged removals.
+    pub acknowledged: Option<Timestamp>,
     /// End of the newest complete backup.
     pub last_complete: Option<Timestamp>,
     /// From when the newest complete backup, or its absence, is a problem; `None` for never.
     pub old_from: Option<Timestamp>,
-    /// Number of records in the newest snapshot.
-    pub records: u64,
     /// Number of writes in unfinished runs whose outcome is not known.
     pub unknown_writes: u64,
     /// Start of the first of these runs.
@@ -48,16 +46,16 @@ pub struct HealthFacts<'a> {
     pub fields_since: Option<Timestamp>,
 }
 
-/// Whether more records were removed between two backups than `most` allows.
-fn exceeded(most: CountOrPercent, removed: u64, before: u64) -> bool {
-    let few = matches!(most, CountOrPercent::Percent(_)) && removed < MIN_RECORDS_FOR_PERCENT;
-    !few && most.allows(before).is_some_and(|allowed| removed > allowed)
-}
-
 /// What a rule found about one kind of problem.
 enum ProblemVerdict {
-    /// The problem exists; `since` is `None` if its start is unknown.
-    Open { message: String, hint: Option<String>, since: Option<Timestamp> },
+    /// The problem exists; `since` is `None` if its start is unknown. `newest` is the time of its
+    /// newest event, if each is worth an alert.
+    Open {
+        message: String,
+        hint: Option<String>,
+        since: Option<Timestamp>,
+        newest: Option<Timestamp>,
+    },
     /// The problem does not exist. The text is the alert if it existed before.
     Resolved(&'static str),
     /// Another kind of problem replaces it, without an alert.
@@ -71,7 +69,6 @@ enum ProblemVerdict {
 pub fn evaluate(
     open: &[HealthProblem],
     facts: &HealthFacts<'_>,
-    most_removed: CountOrPercent,
     account: &str,
     now: Timestamp,
 ) -> (Vec<HealthProblem>, Vec<Alert>) {
@@ -86,16 +83,19 @@ pub fn evaluate(
             message: message.to_owned(),
             hint: hint.cloned(),
         };
-        match (evaluate_kind(kind, facts, most_removed, account, now), before) {
-            (ProblemVerdict::Open { message, hint, since }, before) => {
+        match (evaluate_kind(kind, facts, account, now), before) {
+            (ProblemVerdict::Open { message, hint, since, newest }, before) => {
                 let since = since.map_or(now, |since| since.min(now));
                 let since = before.map_or(since, |problem| problem.since);
-                if before.is_none() {
+                if before.is_none_or(|it| newest > Some(it.newest.unwrap_or(it.since))) {
                     alerts.push(alert(AlertEvent::Begun, since, &message, hint.as_ref()));
                 }
-                problems.push(HealthProblem { kind, since, message, hint });
+                problems.push(HealthProblem { kind, since, message, hint, newest });
             }
             (ProblemVerdict::Resolved(message), Some(before)) => {
+                let is_acknowledged =
+                    before.newest.is_some_and(|newest| facts.acknowledged >= Some(newest));
+                let message = if is_acknowledged { "it was acknowledged" } else { message };
                 alerts.push(alert(AlertEvent::Ended, before.since, message, None));
             }
             (ProblemVerdict::Unchanged, Some(before)) => problems.push(before.clone()),
@@ -109,14 +109,13 @@ pub fn evaluate(
 fn evaluate_kind(
     kind: ProblemKind,
     facts: &HealthFacts<'_>,
-    most_removed: CountOrPercent,
     account: &str,
     now: Timestamp,
 ) -> ProblemVerdict {
     match kind {
         ProblemKind::KeyRefused | ProblemKind::Failed => failed(kind, facts, account),
         ProblemKind::Partial => partial(facts, account),
-        ProblemKind::Removed => removed(facts, most_removed, account),
+        ProblemKind::Removed => removed(facts, account),
         ProblemKind::Emptied => emptied(facts, account),
         ProblemKind::Old => old(facts, account, now),
         ProblemKind::Locked => locked(facts, account, now),
@@ -133,6 +132,7 @@ const MAX_REASON: usize = 400;
 fn failed(kind: ProblemKind, facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
     if let Some(why) = facts.unreadable.filter(|_| kind == ProblemKind::Failed) {
         return ProblemVerdict::Open {
+            newest: None,
             message: format!("the vault cannot be read: {}", truncate(why, MAX_REASON)),
             hint: Some(format!("run `linkvault check {account}` for details")),
             since: None,
@@ -156,6 +156,7 @@ fn failed(kind: ProblemKind, facts: &HealthFacts<'_>, account: &str) -> ProblemV
     let why = truncate(why, MAX_REASON);
     if attempt.key_refused {
         return ProblemVerdict::Open {
+            newest: None,
             message: format!("the service does not accept the key: {why}"),
             hint: Some(format!(
                 "put a valid key where the configuration says, then run `linkvault doctor {account}`"
@@ -164,6 +165,7 @@ fn failed(kind: ProblemKind, facts: &HealthFacts<'_>, account: &str) -> ProblemV
         };
     }
     ProblemVerdict::Open {
+        newest: None,
         message: format!("the backup failed: {why}"),
         hint: Some(format!(
             "run `linkvault doctor {account}` to find the cause; {}",
@@ -186,6 +188,7 @@ fn partial(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
             );
             let number = attempt.snapshot.map_or(String::new(), |number| format!("@#{number}"));
             ProblemVerdict::Open {
+                newest: None,
                 message: format!("the backup is partial: {missing}"),
                 hint: Some(format!(
                     "run `linkvault show {account}{number}` to see what is missing"
@@ -201,80 +204,57 @@ fn partial(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
     }
 }
 
-/// Removals of a backup above the limit `most`, by resource name. `None` stands for all lists
-/// together, if no single list is above the limit.
-#[must_use]
-pub fn removals(
-    attempt: &BackupAttempt,
-    records: u64,
-    most: CountOrPercent,
-) -> Vec<(Option<String>, RemovedCount)> {
-    let above = attempt.removals.iter().filter(|(_, it)| exceeded(most, it.removed, it.before));
-    let lists: Vec<_> = above.map(|(resource, it)| (Some(resource.clone()), *it)).collect();
-    if !lists.is_empty() {
-        return lists;
-    }
-    let before = records.saturating_add(attempt.removed).saturating_sub(attempt.added);
-    let all = RemovedCount { removed: attempt.removed, before };
-    let above = exceeded(most, all.removed, all.before);
-    above.then_some((None, all)).into_iter().collect()
-}
-
-/// [`removals`] as a sentence: `10 of 16 campaigns were removed from the account`.
-#[must_use]
-pub fn removed_text(removals: &[(Option<String>, RemovedCount)]) -> String {
-    let parts = removals.iter().map(|(resource, it)| {
-        let what = resource.as_deref().unwrap_or("records");
-        format!("{} of {} {what}", it.removed, it.before)
+fn removed(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
+    let found = facts.removals.map_or(&[][..], |it| &it.mass);
+    let ([first, ..], [.., last]) = (found, found) else {
+        return match facts.removals {
+            Some(_) => {
+                ProblemVerdict::Resolved("the removed records are back, or are missing for 30 days")
+            }
+            None => ProblemVerdict::Unchanged,
+        };
+    };
+    let texts: Vec<_> = found.iter().map(removed_text).collect();
+    let restore = found.iter().find_map(|it| it.kept).map_or_else(String::new, |kept| {
+        format!(
+            "run `linkvault diff {account}@#{kept}` to list them; if that was not intended, \
+             run `linkvault restore {account}@#{kept} --to {account}` to plan their restoration; \
+             if it was, "
+        )
     });
-    format!("{} were removed from the account", parts.collect::<Vec<_>>().join(", "))
-}
-
-fn removed(facts: &HealthFacts<'_>, most: CountOrPercent, account: &str) -> ProblemVerdict {
-    let Some(attempt) = facts.last_whole else { return ProblemVerdict::Unchanged };
-    if !matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
-        return ProblemVerdict::Unchanged;
-    }
-    let found = removals(attempt, facts.records, most);
-    if found.is_empty() {
-        return ProblemVerdict::Resolved("the newest backup found no unusual removals");
-    }
-    let since = attempt.snapshot.map_or(String::new(), |number| format!("@#{}", number.previous()));
     ProblemVerdict::Open {
-        message: removed_text(&found),
-        hint: Some(format!(
-            "run `linkvault diff {account}@latest~1` to list them; if that was not intended, \
-             run `linkvault restore {account}{since} --to {account}` to plan their restoration"
-        )),
-        since: Some(attempt.ended),
+        message: texts.join("; "),
+        hint: Some(format!("{restore}run `linkvault status {account} --ack`")),
+        since: Some(first.at),
+        newest: Some(last.at),
     }
-}
-
-/// The sentence about an emptied list.
-#[must_use]
-pub fn emptied_text(list: &EmptiedList) -> String {
-    let EmptiedList { resource, had, snapshot, .. } = list;
-    format!("the list of {resource} is empty; snapshot #{snapshot} has {had} records")
 }
 
 fn emptied(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
-    let (Some(first), Some(since)) =
-        (facts.emptied.first(), facts.emptied.iter().map(|it| it.since).min())
-    else {
-        return match facts.unreadable {
-            None => ProblemVerdict::Resolved("no list became empty in the recent backups"),
-            Some(_) => ProblemVerdict::Unchanged,
+    let found = facts.removals.map_or(&[][..], |it| &it.emptied);
+    let times = || found.iter().map(|it| it.since);
+    let (Some(since), Some(newest)) = (times().min(), times().max()) else {
+        return match facts.removals {
+            Some(_) => {
+                ProblemVerdict::Resolved("the list has records again, or is empty for 30 days")
+            }
+            None => ProblemVerdict::Unchanged,
         };
     };
-    let texts: Vec<_> = facts.emptied.iter().map(emptied_text).collect();
-    let EmptiedList { resource, snapshot, .. } = first;
+    let texts: Vec<_> = found.iter().map(emptied_text).collect();
+    let kept = found.iter().find_map(|it| Some((&it.resource, it.snapshot?)));
+    let restore = kept.map_or_else(String::new, |(resource, kept)| {
+        format!(
+            "run `linkvault show {account}@#{kept} {resource}` to list them; if that was not intended, \
+             run `linkvault restore {account}@#{kept} --to {account}` to plan their restoration; \
+             if it was, "
+        )
+    });
     ProblemVerdict::Open {
         message: texts.join("; "),
-        hint: Some(format!(
-            "run `linkvault show {account}@#{snapshot} {resource}` to list them; if that was not intended, \
-             run `linkvault restore {account}@#{snapshot} --to {account}` to plan their restoration"
-        )),
+        hint: Some(format!("{restore}run `linkvault status {account} --ack`")),
         since: Some(since),
+        newest: Some(newest),
     }
 }
 
@@ -289,6 +269,7 @@ fn locked(facts: &HealthFacts<'_>, account: &str, now: Timestamp) -> ProblemVerd
         return ProblemVerdict::Unchanged;
     }
     ProblemVerdict::Open {
+        newest: None,
         message: format!("the backup could not start: {}", truncate(&put_off.message, MAX_REASON)),
         hint: Some(format!(
             "wait for that process or stop it, then run `linkvault backup {account}`"
@@ -307,6 +288,7 @@ fn old(facts: &HealthFacts<'_>, account: &str, now: Timestamp) -> ProblemVerdict
         None => "there has been no complete backup yet".to_owned(),
     };
     ProblemVerdict::Open {
+        newest: None,
         message,
         hint: Some(format!(
             "run `linkvault backup {account}` to make one now or to find the cause"
@@ -320,6 +302,7 @@ fn after(facts: &HealthFacts<'_>) -> ProblemVerdict {
         None => ProblemVerdict::Unchanged,
         Some([]) => ProblemVerdict::Resolved("the work after a backup succeeds again"),
         Some(failures) => ProblemVerdict::Open {
+            newest: None,
             message: truncate(&failures.join("; "), MAX_REASON).into_owned(),
             hint: Some(
                 "the backup itself is not affected; this work is retried after the next backup"
@@ -335,6 +318,7 @@ fn unknown(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
         return ProblemVerdict::Resolved("the outcome of every write is known again");
     }
     ProblemVerdict::Open {
+        newest: None,
         message: match facts.unknown_writes {
             1 => "the outcome of a write is not known".to_owned(),
             writes => format!("the outcome of {writes} writes is not known"),
@@ -352,6 +336,7 @@ fn fields(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
     }
     let message = sentences(facts.field_changes).join("; ");
     ProblemVerdict::Open {
+        newest: None,
         message: truncate(&message, MAX_REASON).into_owned(),
         hint: Some(format!(
             "run `linkvault doctor {account}` to list the changes; backups keep all fields as sent"
@@ -362,6 +347,7 @@ fn fields(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
 
 #[cfg(test)]
 mod tests {
+    use crate::health::removals::{EmptiedList, MassRemoval, RemovedCount};
     use crate::health::rules::*;
     use crate::model::SnapshotId;
 
@@ -378,21 +364,17 @@ mod tests {
             attempt,
             last_whole: attempt,
             last_complete: Some(Timestamp(0)),
-            records: 100,
             ..HealthFacts::default()
         }
     }
 
     /// Evaluates attempts one after the other; returns the alerts of each.
-    fn alerts_of(
-        attempts: &[BackupAttempt],
-        rules: CountOrPercent,
-    ) -> Vec<Vec<(ProblemKind, AlertEvent)>> {
+    fn alerts_of(attempts: &[BackupAttempt]) -> Vec<Vec<(ProblemKind, AlertEvent)>> {
         let mut open = Vec::new();
         let mut news = Vec::new();
         for (nth, attempt) in attempts.iter().enumerate() {
             let now = Timestamp(i64::try_from(nth).unwrap());
-            let (now_open, alerts) = evaluate(&open, &facts(Some(attempt)), rules, "main", now);
+            let (now_open, alerts) = evaluate(&open, &facts(Some(attempt)), "main", now);
             open = now_open;
             news.push(alerts.into_iter().map(|it| (it.kind, it.event)).collect());
         }
@@ -406,7 +388,7 @@ mod tests {
     fn a_problem_causes_one_alert_at_its_start_and_one_at_its_end() {
         let tries = [Complete, Failed, Failed, Stopped, Failed, Complete, Complete].map(attempt);
         let failed = ProblemKind::Failed;
-        let news = alerts_of(&tries, CountOrPercent::default());
+        let news = alerts_of(&tries);
         let wanted =
             [vec![], vec![(failed, Begun)], vec![], vec![], vec![], vec![(failed, Ended)], vec![]];
         assert_eq!(news, wanted);
@@ -415,7 +397,7 @@ mod tests {
     #[test]
     fn a_partial_backup_ends_a_failure_and_is_a_problem() {
         let tries = [Failed, Partial, Failed, Complete].map(attempt);
-        let news = alerts_of(&tries, CountOrPercent::default());
+        let news = alerts_of(&tries);
         let (failed, partial) = (ProblemKind::Failed, ProblemKind::Partial);
         assert_eq!(news[1], [(failed, Ended), (partial, Begun)]);
         assert_eq!(news[2], [(failed, Begun)], "the backup is still partial, no second alert");
@@ -425,8 +407,7 @@ mod tests {
     #[test]
     fn a_refused_key_replaces_a_failure_without_an_alert_that_it_ended() {
         let refused = BackupAttempt { key_refused: true, ..attempt(Failed) };
-        let news =
-            alerts_of(&[attempt(Failed), refused, attempt(Complete)], CountOrPercent::default());
+        let news = alerts_of(&[attempt(Failed), refused, attempt(Complete)]);
         assert_eq!(news[1], [(ProblemKind::KeyRefused, Begun)]);
         assert_eq!(news[2], [(ProblemKind::KeyRefused, Ended)]);
     }
@@ -434,11 +415,9 @@ mod tests {
     #[test]
     fn a_problem_keeps_its_start_and_has_the_newest_reason() {
         let first = attempt(Failed);
-        let (open, _) =
-            evaluate(&[], &facts(Some(&first)), CountOrPercent::default(), "main", Timestamp(5));
+        let (open, _) = evaluate(&[], &facts(Some(&first)), "main", Timestamp(5));
         let second = BackupAttempt { message: Some("other".to_owned()), ..attempt(Failed) };
-        let (open, _) =
-            evaluate(&open, &facts(Some(&second)), CountOrPercent::default(), "main", Timestamp(9));
+        let (open, _) = evaluate(&open, &facts(Some(&second)), "main", Timestamp(9));
         assert_eq!(open[0].since, Timestamp(5));
         assert_eq!(open[0].message, "the backup failed: other");
     }
@@ -447,8 +426,7 @@ mod tests {
     fn an_alert_is_short_enough_for_a_chat() {
         for outcome in [Failed, Partial] {
             let long = BackupAttempt { message: Some("ü".repeat(100_000)), ..attempt(outcome) };
-            let evaluated =
-                evaluate(&[], &facts(Some(&long)), CountOrPercent::default(), "main", Timestamp(0));
+            let evaluated = evaluate(&[], &facts(Some(&long)), "main", Timestamp(0));
             let message = &evaluated.1[0].message;
             assert!(message.ends_with('…') && message.chars().count() < 500, "{message}");
         }
@@ -457,9 +435,8 @@ mod tests {
     #[test]
     fn an_old_backup_causes_an_alert_between_backups() {
         let old = HealthFacts { old_from: Some(Timestamp(5)), ..facts(None) };
-        let evaluated = |open: &[HealthProblem], facts, at| {
-            evaluate(open, facts, CountOrPercent::default(), "main", Timestamp(at))
-        };
+        let evaluated =
+            |open: &[HealthProblem], facts, at| evaluate(open, facts, "main", Timestamp(at));
         let (open, news) = evaluated(&[], &old, 4);
         assert!(open.is_empty() && news.is_empty());
         let (open, news) = evaluated(&open, &old, 5);
@@ -475,67 +452,62 @@ mod tests {
     }
 
     #[test]
-    fn removed_records_above_the_threshold_are_a_problem() {
-        let lost = |removed| BackupAttempt { removed, ..attempt(Complete) };
-        let alerts_of = |threshold, removed, records| {
-            let attempt = lost(removed);
-            let facts = HealthFacts { records, ..facts(Some(&attempt)) };
-            evaluate(&[], &facts, threshold, "main", Timestamp(0)).0.len()
-        };
-        assert_eq!(alerts_of(CountOrPercent::Count(5), 5, 100), 0);
-        assert_eq!(alerts_of(CountOrPercent::Count(5), 6, 100), 1);
-        assert_eq!(alerts_of(CountOrPercent::Percent(30.0), 30, 70), 0);
-        assert_eq!(alerts_of(CountOrPercent::Percent(30.0), 31, 69), 1);
-        assert_eq!(alerts_of(CountOrPercent::Percent(29.0), 29, 71), 0, "no rounding error");
-        assert_eq!(
-            alerts_of(CountOrPercent::Percent(30.0), 9, 0),
-            0,
-            "a percentage needs ten records"
-        );
-        assert_eq!(alerts_of(CountOrPercent::Percent(30.0), 10, 0), 1);
-        assert_eq!(alerts_of(CountOrPercent::Count(0), 0, 0), 0);
-    }
-
-    #[test]
     fn a_failure_after_a_backup_is_a_separate_problem() {
         let good = attempt(Complete);
         let failures = ["the copy: no space".to_owned()];
         let with = |after| HealthFacts { after, ..facts(Some(&good)) };
-        let rules = CountOrPercent::default();
-        let (open, news) = evaluate(&[], &with(Some(&failures)), rules, "main", Timestamp(0));
+        let (open, news) = evaluate(&[], &with(Some(&failures)), "main", Timestamp(0));
         assert_eq!(news[0].kind, ProblemKind::PostBackup);
-        let (open, _) = evaluate(&open, &with(None), rules, "main", Timestamp(0));
+        let (open, _) = evaluate(&open, &with(None), "main", Timestamp(0));
         assert_eq!(open.len(), 1);
-        let (open, news) = evaluate(&open, &with(Some(&[])), rules, "main", Timestamp(0));
+        let (open, news) = evaluate(&open, &with(Some(&[])), "main", Timestamp(0));
         assert!(open.is_empty());
         assert_eq!(news[0].event, Ended);
     }
 
-    fn removal(removed: u64, before: u64) -> RemovedCount {
-        RemovedCount { removed, before }
+    fn removals(times: &[i64]) -> OpenRemovals {
+        let count = RemovedCount { removed: 10, before: 16 };
+        let one = |at: &i64| MassRemoval {
+            at: Timestamp(*at),
+            kept: Some(SnapshotId(*at - 1)),
+            lists: vec![(Some("campaigns".to_owned()), count)],
+        };
+        OpenRemovals { mass: times.iter().map(one).collect(), emptied: Vec::new() }
     }
 
-    /// 10 of 16 campaigns are above 30 %, 10 of 500 records are not.
+    /// The alerts' times and messages.
+    fn texts(alerts: &[Alert]) -> Vec<(AlertEvent, i64, &str)> {
+        alerts.iter().map(|it| (it.event, it.since.0, it.message.as_str())).collect()
+    }
+
     #[test]
-    fn removed_records_are_counted_for_each_list_and_for_the_account() {
-        let alerts_of = |removals: &[(&str, RemovedCount)], records| {
-            let removed = removals.iter().map(|(_, it)| it.removed).sum();
-            let removals = removals.iter().map(|(name, it)| ((*name).to_owned(), *it)).collect();
-            let attempt = BackupAttempt { removed, removals, ..attempt(Complete) };
-            let facts = HealthFacts { records, ..facts(Some(&attempt)) };
-            let open = evaluate(&[], &facts, CountOrPercent::default(), "main", Timestamp(0)).0;
-            open.into_iter().map(|it| it.message).collect::<Vec<_>>()
+    fn each_removal_of_many_records_causes_an_alert() {
+        let good = attempt(Complete);
+        let at = |open: &[HealthProblem], times: &[i64], acknowledged, now| {
+            let removals = removals(times);
+            let facts =
+                HealthFacts { removals: Some(&removals), acknowledged, ..facts(Some(&good)) };
+            evaluate(open, &facts, "main", Timestamp(now))
         };
-        let one = alerts_of(&[("campaigns", removal(10, 16)), ("pixels", removal(3, 200))], 500);
-        assert_eq!(one, ["10 of 16 campaigns were removed from the account"]);
-        assert!(
-            alerts_of(&[("campaigns", removal(9, 9))], 500).is_empty(),
-            "a percentage needs ten records"
+        let one = "10 of 16 campaigns were removed from the account";
+        let (open, news) = at(&[], &[3], None, 4);
+        assert_eq!(texts(&news), [(Begun, 3, one)]);
+        let (open, news) = at(&open, &[3], None, 5);
+        assert_eq!((open.len(), news.len()), (1, 0));
+        let (open, news) = at(&open, &[3, 6], None, 7);
+        assert_eq!(texts(&news), [(Begun, 3, format!("{one}; {one}").as_str())]);
+        assert!(open[0].hint.as_ref().unwrap().contains("restore main@#2"), "{open:?}");
+        let (acknowledged, news) = at(&open, &[], Some(Timestamp(8)), 8);
+        assert_eq!(
+            (acknowledged.len(), texts(&news)),
+            (0, vec![(Ended, 3, "it was acknowledged")])
         );
-        let both = alerts_of(&[("campaigns", removal(10, 16)), ("pixels", removal(100, 100))], 500);
-        assert_eq!(both, ["10 of 16 campaigns, 100 of 100 pixels were removed from the account"]);
-        let all = alerts_of(&[("campaigns", removal(9, 20)), ("pixels", removal(9, 20))], 22);
-        assert_eq!(all, ["18 of 40 records were removed from the account"]);
+        let (back, news) = at(&open, &[], Some(Timestamp(5)), 8);
+        let message = "the removed records are back, or are missing for 30 days";
+        assert_eq!((back.len(), texts(&news)), (0, vec![(Ended, 3, message)]));
+        // Nothing is known of the removals, such as of an unreadable vault.
+        let (unknown, news) = evaluate(&open, &facts(Some(&good)), "main", Timestamp(9));
+        assert_eq!((unknown.len(), news.len()), (1, 0));
     }
 
     #[test]
@@ -543,20 +515,21 @@ mod tests {
         let list = EmptiedList {
             resource: "campaigns".to_owned(),
             had: 16,
-            snapshot: SnapshotId(4),
+            snapshot: Some(SnapshotId(4)),
             since: Timestamp(3),
         };
-        let emptied = [list];
+        let emptied = OpenRemovals { emptied: vec![list], ..OpenRemovals::default() };
         let good = attempt(Complete);
-        let empty = HealthFacts { emptied: &emptied, ..facts(Some(&good)) };
-        let never = CountOrPercent::Percent(100.0);
-        let (open, news) = evaluate(&[], &empty, never, "main", Timestamp(9));
+        let empty = HealthFacts { removals: Some(&emptied), ..facts(Some(&good)) };
+        let (open, news) = evaluate(&[], &empty, "main", Timestamp(9));
         assert_eq!((news[0].kind, news[0].event), (ProblemKind::Emptied, Begun));
         assert_eq!(
             (open[0].message.as_str(), open[0].since),
             ("the list of campaigns is empty; snapshot #4 has 16 records", Timestamp(3))
         );
-        let (open, news) = evaluate(&open, &facts(Some(&good)), never, "main", Timestamp(9));
+        let none = OpenRemovals::default();
+        let ended = HealthFacts { removals: Some(&none), ..facts(Some(&good)) };
+        let (open, news) = evaluate(&open, &ended, "main", Timestamp(9));
         assert!(open.is_empty());
         assert_eq!(news[0].event, Ended);
     }
@@ -566,8 +539,7 @@ mod tests {
         let put_off =
             PostponedBackups { since: Timestamp(0), message: "pid 7 works on it".to_owned() };
         let waiting = HealthFacts { put_off: Some(&put_off), ..facts(None) };
-        let evaluated =
-            |facts, at| evaluate(&[], facts, CountOrPercent::default(), "main", Timestamp(at)).0;
+        let evaluated = |facts, at| evaluate(&[], facts, "main", Timestamp(at)).0;
         assert!(evaluated(&waiting, 3_599_999).is_empty());
         let open = evaluated(&waiting, 3_600_000);
         assert_eq!((open[0].kind, open[0].since), (ProblemKind::Locked, Timestamp(0)));

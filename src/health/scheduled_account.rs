@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::model::CountOrPercent;
 use crate::schedule::due_queue::Timetable;
 
 /// An account with a schedule, for the daemon and for `status`.
@@ -21,8 +20,6 @@ pub struct ScheduledAccount {
     /// The largest allowed age of the newest complete backup; `None` to derive it from the
     /// schedule.
     pub max_age: Option<Duration>,
-    /// How many records may be removed between two backups without an alert.
-    pub most_removed: CountOrPercent,
 }
 
 impl ScheduledAccount {

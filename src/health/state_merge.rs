@@ -138,7 +138,8 @@ mod tests {
         state.problems.retain(|it| it.kind != kind);
         if event == AlertEvent::Begun {
             let message = String::new();
-            state.problems.push(HealthProblem { kind, since: Timestamp(at), message, hint: None });
+            let since = Timestamp(at);
+            state.problems.push(HealthProblem { kind, since, message, hint: None, newest: None });
         }
         enqueue(&mut state.outbox, &[alert(kind, event, at)], &[AlertChannel::Webhook]);
     }

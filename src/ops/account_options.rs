@@ -37,13 +37,13 @@ pub fn max_staleness(option: Option<Duration>, account: &AccountConfig) -> Durat
     option.or(account.settings.max_staleness).unwrap_or(staleness::DEFAULT)
 }
 
-/// For each snapshot of `account`, the rules that keep it. `needed` are snapshots that unfinished
-/// runs need; periods end at `newest`. Logs each decision.
+/// For each snapshot of `account`, the rules that keep it. `needed` are snapshots that must
+/// stay, with the reason; periods end at `newest`. Logs each decision.
 #[must_use]
 pub fn retention_decisions(
     account: &AccountConfig,
     snapshots: &[Snapshot],
-    needed: &[SnapshotId],
+    needed: &[(SnapshotId, &str)],
     rules: &RetentionRules,
     newest: Timestamp,
 ) -> Vec<RetentionDecision> {

@@ -11,7 +11,8 @@ use crate::config::{AccountConfig, key_variables};
 use crate::health::account_status::AccountStatus;
 use crate::health::alert_message;
 use crate::health::attempt::{
-    AlertEvent, AttemptOutcome, BackupAttempt, FinishedBackup, VaultSummary,
+    AlertEvent, AttemptOutcome, BackupAttempt, FinishedBackup, HealthProblem, ProblemKind,
+    VaultSummary,
 };
 use crate::health::pending_alerts::{self, CircuitBreaker};
 use crate::health::persisted_state::PersistedState;
@@ -65,6 +66,30 @@ pub fn record_post_backup(
     failures: &[String],
 ) -> Result<RecordedState, OpError> {
     evaluated(env, account, None, |persisted, _| persisted.after = Some(failures.to_vec()))
+}
+
+/// Acknowledges the removals that are problems of `status`, so that they no longer are. Returns
+/// these problems; without any, nothing is recorded.
+///
+/// # Errors
+/// If it cannot be recorded.
+pub fn acknowledge_removals(
+    env: &Env,
+    account: &AccountConfig,
+    status: &AccountStatus,
+) -> Result<Vec<HealthProblem>, OpError> {
+    let is_removal =
+        |it: &&HealthProblem| matches!(it.kind, ProblemKind::Removed | ProblemKind::Emptied);
+    let problems: Vec<_> = status.problems.iter().filter(is_removal).cloned().collect();
+    if problems.is_empty() {
+        return Ok(problems);
+    }
+    let now = env.clock.now();
+    let recorded = stored_state::update(env, account, None, &mut |it| it.acknowledged = Some(now))?;
+    if let Some(why) = recorded.unshared {
+        env.warn(format_args!("{}: recorded on this machine only: {why}", account.name));
+    }
+    Ok(problems)
 }
 
 /// Records the end of a backup's session with the service without its result, so that another

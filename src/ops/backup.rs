@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use super::account_options::{configured_backup, statistics_mode};
 use super::account_session::{AccountSession, SessionLimits, known_limit, lock_command};
-use super::backup_attempts::{
-    attempt_of_error, attempt_of_snapshot, emptied, field_changes, recent, save_attempt,
-};
+use super::backup_attempts::{attempt_of_error, attempt_of_snapshot, field_changes, save_attempt};
 use super::input::scope;
+use super::vault_summary::open_removals;
 use super::{Env, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::api::pacer::Pacer;
 use crate::apply::{Twin, late_twins};
 use crate::clock::Timestamp;
 use crate::config::{AccountConfig, StatisticsSetting};
 use crate::crawl::{self, CrawlOptions, CrawlReport, ObservationScope, StatisticsMode};
-use crate::health::attempt::{
-    AttemptOutcome, BackupAttempt, EmptiedList, HealthProblem, ProblemKind,
-};
+use crate::health::attempt::{AttemptOutcome, BackupAttempt, HealthProblem, ProblemKind};
+use crate::health::persisted_state::PersistedState;
+use crate::health::removals::OpenRemovals;
 use crate::health::rules::{HealthFacts, evaluate};
 use crate::model::{Resource, SnapshotId};
 use crate::progress::Progress;
@@ -129,16 +128,16 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     let work = || {
         run_backup(env, request, &progress, &mut spent).and_then(|(summary, mut vault)| {
             let scans = vault.new_scans(summary.snapshot.number)?;
-            let emptied = emptied(&recent(&vault)?);
             let fields = field_changes(request.account, &mut vault, &summary.snapshot)?;
             let unchanged = match request.skip_if_unchanged {
                 true => vault.drop_unchanged(summary.snapshot.number, env.clock.now())?,
                 false => None,
             };
             let twins = late_twins(&mut vault, &summary.snapshot)?;
+            let removals = open_removals(request.account, &vault)?;
             vault.checkpoint()?;
             let path = vault.path().to_owned();
-            Ok((summary, scans, emptied, fields, unchanged, twins, path))
+            Ok((summary, scans, removals, fields, unchanged, twins, path))
         })
     };
     let mirrored = env.with_stored(&[request.account], StoredWork::Vault, work);
@@ -163,7 +162,7 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
             }
         }
     })?;
-    let (summary, scans, emptied, fields, unchanged_since, twins, vault) = mirrored;
+    let (summary, scans, removals, fields, unchanged_since, twins, vault) = mirrored;
     twins.iter().for_each(|twin| env.warn(twin.warning(&account.name)));
     let mut attempt = attempt_of_snapshot(&summary.snapshot, started, ended, spent);
     attempt.snapshot = unchanged_since.or(attempt.snapshot);
@@ -171,7 +170,7 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     if let Err(why) = save_attempt(env, account, &attempt) {
         env.warn(why);
     }
-    let problems = problems(account, &attempt, summary.snapshot.records(), &emptied, ended);
+    let problems = problems(account, &attempt, &removals, ended);
     let time = env.clock.monotonic().saturating_sub(began);
     Ok(BackupReport { summary, scans, attempt, problems, unchanged_since, twins, time, vault })
 }
@@ -316,19 +315,17 @@ fn least_requests(scope: &[Resource], known: Option<&Snapshot>) -> u64 {
 fn problems(
     account: &AccountConfig,
     attempt: &BackupAttempt,
-    records: u64,
-    emptied: &[EmptiedList],
+    removals: &OpenRemovals,
     now: Timestamp,
 ) -> Vec<HealthProblem> {
+    let (persisted, _) = PersistedState::read(&account.vault);
+    let removals = removals.unacknowledged(persisted.acknowledged, now);
     let facts = HealthFacts {
-        last_whole: Some(attempt),
-        records,
-        emptied,
+        removals: Some(&removals),
         field_changes: &attempt.field_changes,
         ..HealthFacts::default()
     };
-    let most = account.settings.alerts.removed;
-    let (mut found, _) = evaluate(&[], &facts, most, &account.name, now);
+    let (mut found, _) = evaluate(&[], &facts, &account.name, now);
     use ProblemKind::{Emptied, Fields, Removed};
     found.retain(|it| matches!(it.kind, Removed | Emptied | Fields));
     found

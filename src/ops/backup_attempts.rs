@@ -6,11 +6,9 @@ use super::stored_state::{self, Recorded};
 use super::{Env, Events, OpError, OpErrorKind};
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
-use crate::health::attempt::{AttemptOutcome, BackupAttempt, EmptiedList, RemovedCount};
+use crate::health::attempt::{AttemptOutcome, BackupAttempt};
 use crate::health::persisted_state::{self, PersistedState};
-use crate::model::count_or_percent::MIN_RECORDS_FOR_PERCENT;
 use crate::model::field_changes::ServiceFieldChange;
-use crate::model::{Resource, SnapshotId};
 use crate::vault::browse::PageRange;
 use crate::vault::snapshot::{ReadState, RequestUsage, ResourceOutcome, Snapshot};
 use crate::vault::{Vault, VaultError};
@@ -41,13 +39,6 @@ pub fn attempt_of_snapshot(
         format!("{} ({why})", it.resource.name())
     });
     let lacks = lacks.collect::<Vec<_>>().join(", ");
-    let removed = snapshot.outcomes.iter().filter(|it| it.removed > 0);
-    let removals: BTreeMap<_, _> = removed
-        .map(|it| {
-            let before = it.records.saturating_add(it.removed).saturating_sub(it.added);
-            (it.resource.name().to_owned(), RemovedCount { removed: it.removed, before })
-        })
-        .collect();
     BackupAttempt {
         snapshot: Some(snapshot.number),
         message: (!lacking.is_empty()).then(|| format!("not read whole: {lacks}")),
@@ -57,7 +48,6 @@ pub fn attempt_of_snapshot(
         added: sum(|it| it.added),
         changed: sum(|it| it.changed),
         removed: sum(|it| it.removed),
-        removals,
         limited: is_limited(snapshot),
         ..BackupAttempt::new(started, ended, outcome)
     }
@@ -150,51 +140,3 @@ pub fn field_changes(
 /// The number of snapshots that [`field_changes`] reads at once. The backup before is mostly among
 /// them.
 const FEW: usize = 5;
-
-/// The number of newest backups in which a list that became empty is looked for.
-pub const RECENT: usize = 10;
-
-/// The number of newest snapshots among which these backups are: there may be snapshots of runs and
-/// of limited backups between them.
-const MAX_SCANNED: u64 = 40;
-
-/// The 40 newest snapshots of a vault, the newest first.
-pub fn recent(vault: &Vault) -> Result<Vec<Snapshot>, VaultError> {
-    vault.newest_snapshots(PageRange { skip: 0, take: MAX_SCANNED })
-}
-
-/// The lists that are empty in the newest of the snapshots `recent` (newest first), although one of
-/// the newest [`RECENT`] backups has at least [`MIN_RECORDS_FOR_PERCENT`] records. A list that a
-/// run emptied does not count.
-#[must_use]
-pub fn emptied(recent: &[Snapshot]) -> Vec<EmptiedList> {
-    Resource::ALL.into_iter().filter_map(|resource| emptied_list(recent, resource)).collect()
-}
-
-fn emptied_list(recent: &[Snapshot], resource: Resource) -> Option<EmptiedList> {
-    let (mut emptied_by, mut most): (Option<&Snapshot>, Option<(u64, SnapshotId)>) = (None, None);
-    let mut backups = 0;
-    for snapshot in recent {
-        backups += usize::from(!snapshot.of_run);
-        if backups > RECENT {
-            break;
-        }
-        let Some(outcome) = snapshot.outcome(resource) else { continue };
-        if outcome.state != ReadState::Complete {
-            continue;
-        }
-        match (outcome.records, most) {
-            (0, None) => emptied_by = Some(snapshot),
-            _ if emptied_by.is_none() => return None,
-            (records, most_so_far) => {
-                if most_so_far.is_none_or(|(had, _)| records > had) {
-                    most = Some((records, snapshot.number));
-                }
-            }
-        }
-    }
-    let emptied_by = emptied_by.filter(|it| !it.of_run)?;
-    let (had, snapshot) = most.filter(|(had, _)| *had >= MIN_RECORDS_FOR_PERCENT)?;
-    let since = emptied_by.finished.unwrap_or(emptied_by.touched);
-    Some(EmptiedList { resource: resource.name().to_owned(), had, snapshot, since })
-}

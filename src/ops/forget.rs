@@ -6,9 +6,11 @@ use super::account_options::retention_decisions;
 use super::account_session::lock_command;
 use super::error_sources::vault_error;
 use super::vault_copy::renew_copy;
+use super::vault_summary::open_removals;
 use super::{Env, NextStep, OpError, OpErrorKind, StoredWork, state_ref};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::config::{AccountConfig, RetentionRules};
+use crate::health::persisted_state::PersistedState;
 use crate::model::SnapshotId;
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
@@ -45,7 +47,7 @@ pub fn plan_retention<'a>(
     env.fetch(account)?;
     state_ref::open(account)?;
     if dry_run {
-        return decide(account, &rules, state_ref::open(account)?, None);
+        return decide(account, &rules, state_ref::open(account)?, None, env.clock.now());
     }
     plan_locked(account, &rules, "forget", Duration::ZERO, &*env.clock)
 }
@@ -64,7 +66,7 @@ pub(super) fn plan_locked<'a>(
     let words = lock_command(command, &account.name);
     let lock = Lock::take(&account.vault, &words, timeout, clock)?;
     let vault = Vault::open(&account.vault).map_err(|error| vault_error(error, &account.name))?;
-    decide(account, rules, vault, Some(lock))
+    decide(account, rules, vault, Some(lock), clock.now())
 }
 
 fn decide<'a>(
@@ -72,12 +74,20 @@ fn decide<'a>(
     rules: &RetentionRules,
     vault: Vault,
     lock: Option<Lock>,
+    now: Timestamp,
 ) -> Result<RetentionPlan<'a>, OpError> {
     let snapshots = vault.snapshots()?;
     let decisions = match snapshots.last() {
         None => Vec::new(),
         Some(newest) => {
-            let needed = vault.needed_by_runs()?;
+            let (persisted, _) = PersistedState::read(&account.vault);
+            let removals = open_removals(account, &vault)?;
+            let removals = removals.unacknowledged(persisted.acknowledged, now);
+            let of_runs = vault.needed_by_runs()?.into_iter();
+            let of_runs = of_runs.map(|number| (number, "an unfinished run needs it"));
+            let lost = removals.needed_snapshots().into_iter();
+            let lost = lost.map(|number| (number, "many records were removed after it"));
+            let needed: Vec<_> = of_runs.chain(lost).collect();
             retention_decisions(account, &snapshots, &needed, rules, newest.started)
         }
     };

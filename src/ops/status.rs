@@ -70,7 +70,7 @@ pub fn evaluate(
         due.next = due_queue.next(&account.name);
         due.old_from = from.and_then(|from| scheduled.too_old_at(from));
     }
-    AccountStatus::evaluate(&account.name, persisted, held, due, alerts.removed, now)
+    AccountStatus::evaluate(&account.name, persisted, held, due, now)
 }
 
 /// The accounts with a schedule, each with its timetable.
@@ -105,7 +105,6 @@ pub fn scheduled_accounts(
             schedule: line.clone(),
             timetable: Timetable::new(&account.name, schedule, zone),
             max_age: account.settings.alerts.max_age,
-            most_removed: account.settings.alerts.removed,
         });
     }
     Ok(all_scheduled)

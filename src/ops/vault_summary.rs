@@ -1,12 +1,19 @@
 //! The contents of an account's vault on which its status depends.
 
 use super::account_session::known_limit;
-use super::backup_attempts::{attempt_of_snapshot, emptied, is_limited, recent};
+use super::backup_attempts::{attempt_of_snapshot, is_limited};
 use super::{OpError, state_ref};
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::health::attempt::VaultSummary;
+use crate::health::removals::{HELD, ListRemoval, OpenRemovals};
+use crate::model::Resource;
+use crate::vault::browse::PageRange;
 use crate::vault::lock::{Lock, LockPurpose};
+use crate::vault::{Vault, VaultError};
+
+/// The number of newest snapshots among which the newest backup of the whole account is looked for.
+const MAX_SCANNED: u64 = 40;
 
 /// The summary of the vault of `account`; without a vault, only the rate limit and a running
 /// backup.
@@ -20,7 +27,7 @@ pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
         return Ok(VaultSummary { limit, running, ..VaultSummary::default() });
     };
     let complete = vault.newest(true)?;
-    let recent = recent(&vault)?;
+    let recent = vault.newest_snapshots(PageRange { skip: 0, take: MAX_SCANNED })?;
     let records = recent.first().into_iter().flat_map(|newest| &newest.outcomes);
     let records =
         records.map(|outcome| (outcome.resource.name().to_owned(), outcome.records)).collect();
@@ -31,7 +38,7 @@ pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
         let (started, ended) = (snapshot.started, snapshot.finished.unwrap_or(snapshot.touched));
         attempt_of_snapshot(snapshot, started, ended, snapshot.usage)
     });
-    let emptied = emptied(&recent);
+    let removals = open_removals(account, &vault)?;
     let unknown = vault.unknown_writes()?;
     let unreadable = None;
     let running = backup_running_since(account);
@@ -42,10 +49,39 @@ pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
         limit,
         unknown_writes: unknown.count,
         unknown_since: unknown.since,
-        emptied,
+        removals,
         running,
         unreadable,
     })
+}
+
+/// The removals of the recent snapshots that are problems by the settings of `account`, unless they
+/// are acknowledged.
+pub(super) fn open_removals(
+    account: &AccountConfig,
+    vault: &Vault,
+) -> Result<OpenRemovals, VaultError> {
+    let found = vault.recent_removals(HELD)?;
+    let Some(newest) = vault.newest(false)? else { return Ok(OpenRemovals::default()) };
+    let removals = found.into_iter().map(|it| ListRemoval {
+        snapshot: it.snapshot,
+        at: it.at,
+        kept: it.kept,
+        resource: it.resource.name().to_owned(),
+        removed: it.removed,
+        before: it.before,
+        all_before: it.all_before,
+    });
+    let missing = |it: &ListRemoval| match it.kept.zip(Resource::from_name(&it.resource)) {
+        Some((kept, resource)) => vault.missing_since(kept, resource),
+        None => Ok(it.removed),
+    };
+    let is_empty = |resource: &str| {
+        let mut outcomes = newest.outcomes.iter();
+        outcomes.any(|it| it.resource.name() == resource && it.records == 0)
+    };
+    let removals: Vec<_> = removals.collect();
+    OpenRemovals::find(&removals, account.settings.alerts.removed, missing, is_empty)
 }
 
 /// Since when a process has been backing up `account`; `None` if none is.

@@ -19,6 +19,7 @@ pub(crate) fn account_status(account: &str, health: Health) -> AccountStatus {
         since: Timestamp(NOW),
         message: "pixels could not be read".to_owned(),
         hint: Some("look".to_owned()),
+        newest: None,
     };
     let totals = BackupTotals {
         backups: 20,

@@ -407,7 +407,7 @@ impl Vault {
         Ok(found)
     }
 
-    fn query_all<T>(
+    pub(super) fn query_all<T>(
         &self,
         sql: &str,
         params: impl rusqlite::Params,

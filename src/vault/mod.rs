@@ -30,6 +30,7 @@ mod open;
 mod open_files;
 pub mod read;
 pub mod reference;
+pub mod removals;
 pub mod restore;
 pub mod retention;
 mod rollback;

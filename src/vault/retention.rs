@@ -54,12 +54,12 @@ type Bucket = fn(DateTime<FixedOffset>) -> (i32, u32, u32);
 
 /// Decides on `snapshots`, which must be finished and oldest first. Calendar units begin as in
 /// `zone`. Always kept are the newest complete snapshot, or the newest of all if none is complete,
-/// and those in `needed`.
+/// and those in `needed`, each with the reason.
 #[must_use]
 pub fn decide(
     snapshots: &[Snapshot],
     keep: &RetentionPolicy,
-    needed: &[SnapshotId],
+    needed: &[(SnapshotId, &str)],
     now: Timestamp,
     zone: &dyn Fn(Timestamp) -> Option<DateTime<FixedOffset>>,
 ) -> Vec<RetentionDecision> {
@@ -100,7 +100,7 @@ fn always(
     all: &[Snapshot],
     snapshot: &Snapshot,
     keep: &RetentionPolicy,
-    needed: &[SnapshotId],
+    needed: &[(SnapshotId, &str)],
     now: Timestamp,
 ) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -117,8 +117,8 @@ fn always(
         }
         _ => {}
     }
-    if needed.contains(&snapshot.number) {
-        reasons.push("an unfinished run needs it".to_owned());
+    for (_, why) in needed.iter().filter(|(number, _)| *number == snapshot.number) {
+        reasons.push((*why).to_owned());
     }
     if keep.within.is_some_and(|within| now.since(snapshot.started) <= within) {
         reasons.push("within".to_owned());

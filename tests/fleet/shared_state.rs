@@ -70,7 +70,13 @@ fn evaluate(document: &mut StateDocument, failing: bool, at: Timestamp) {
     let event = if failing { AlertEvent::Begun } else { AlertEvent::Ended };
     problems.clear();
     if failing {
-        problems.push(HealthProblem { kind, since: at, message: message.clone(), hint: None });
+        problems.push(HealthProblem {
+            kind,
+            since: at,
+            message: message.clone(),
+            hint: None,
+            newest: None,
+        });
     }
     let alert = Alert { kind, event, since: at, at, message, hint: None };
     enqueue(&mut document.state.outbox, &[alert], &[AlertChannel::Webhook]);

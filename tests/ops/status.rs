@@ -193,21 +193,104 @@ fn a_list_that_becomes_empty_is_a_problem_even_if_it_was_short() {
     let alerts = ran.json()["alerts"].clone();
     assert_eq!(alerts[0]["kind"], "removed", "{alerts}");
     ran.stderr_has("warning: 10 of 16 campaigns were removed from the account\n")
-        .stderr_has("hint: run `linkvault diff main@latest~1` to list them");
+        .stderr_has("hint: run `linkvault diff main@#1` to list them");
     assert_eq!(kinds(&status(&environment, 3)), ["removed"]);
     // The rest is fewer than ten records, but the whole list.
     remove_campaigns(&service, 6);
     let ran = environment.run(&backup).succeeds();
     let alerts = ran.json()["alerts"].clone();
-    assert_eq!((&alerts[0]["kind"], alerts.as_array().unwrap().len()), (&json!("emptied"), 1));
+    assert_eq!((&alerts[0]["kind"], &alerts[1]["kind"]), (&json!("emptied"), &json!("removed")));
     ran.stderr_has("warning: the list of campaigns is empty; snapshot #1 has 16 records\n")
         .stderr_has("run `linkvault restore main@#1 --to main` to plan their restoration");
     let told = status(&environment, 3);
-    assert_eq!((kinds(&told), &told["health"]), (vec!["emptied"], &json!("warning")));
+    assert_eq!((kinds(&told), &told["health"]), (vec!["emptied", "removed"], &json!("warning")));
     // A backup of other lists says nothing about this one.
     environment.run(&["backup", "-q", "--only", "pixels"]).succeeds();
-    assert_eq!(kinds(&status(&environment, 3)), ["emptied"]);
+    assert_eq!(kinds(&status(&environment, 3)), ["emptied", "removed"]);
+    // The list is not empty, but its former records are still missing.
     service.sandbox().mutate(|store| store.add_campaign("New", None, true));
+    environment.run(&["backup", "-q", "--stats", "none"]).succeeds();
+    assert_eq!(kinds(&status(&environment, 3)), ["removed"]);
+}
+
+/// The backup after the removal finds nothing removed. The alarm still holds, and retention keeps the
+/// snapshot that its hint names.
+#[test]
+fn a_mass_deletion_is_a_problem_until_it_is_acknowledged() {
+    let (service, environment) = sixteen_campaigns();
+    remove_campaigns(&service, 10);
+    let backup = ["backup", "-q", "--stats", "none"];
+    let forget = ["forget", "main", "--keep-last", "1", "--yes"];
+    for _ in 0..3 {
+        environment.run(&backup).succeeds();
+        environment.run(&forget).succeeds();
+    }
+    let told = status(&environment, 3);
+    assert_eq!(kinds(&told), ["removed"]);
+    let hint = told["problems"][0]["hint"].as_str().unwrap();
+    assert!(hint.contains("`linkvault diff main@#1`"), "{hint}");
+    assert!(hint.contains("`linkvault restore main@#1 --to main`"), "{hint}");
+    assert!(hint.contains("`linkvault status main --ack`"), "{hint}");
+    let ran = environment.run(&["diff", "main@#1", "--json"]).succeeds();
+    assert_eq!(ran.json()["changes"].as_array().unwrap().len(), 10);
+    let why = environment.run(&["forget", "main", "--keep-last", "1", "-n"]).succeeds();
+    why.stdout_has("many records were removed after it");
+    environment
+        .run(&["status", "main", "--ack"])
+        .succeeds()
+        .stderr_has("acknowledged: 10 of 16 campaigns were removed from the account");
+    assert_eq!(status(&environment, 0)["health"], "good");
+    environment.run(&backup).succeeds();
+    environment.run(&forget).succeeds();
+    assert_eq!(status(&environment, 0)["health"], "good");
+    environment.run(&["show", "main@#1"]).exits_with(1);
+    // The next mass deletion is a problem again.
+    remove_campaigns(&service, 6);
+    service.sandbox().mutate(|store| {
+        let ids: Vec<_> = store.qr_codes.iter().map(|(id, _)| id).take(60).collect();
+        ids.into_iter().for_each(|id| drop(store.qr_codes.remove(id)));
+    });
+    environment.run(&backup).succeeds();
+    assert_eq!(kinds(&status(&environment, 3)), ["emptied", "removed"]);
+}
+
+#[test]
+fn a_mass_deletion_ends_when_the_records_are_back() {
+    let (service, environment) = sixteen_campaigns();
+    remove_campaigns(&service, 10);
+    let backup = ["backup", "-q", "--stats", "none"];
+    environment.run(&backup).succeeds();
+    // As many new records are not the old ones.
+    service.sandbox().mutate(|store| {
+        for nth in 0..10 {
+            store.add_campaign(&format!("New {nth}"), None, true);
+        }
+    });
+    environment.run(&backup).succeeds();
+    assert_eq!(kinds(&status(&environment, 3)), ["removed"]);
+    environment.run(&["restore", "main@#1", "--to", "main", "--yes"]).succeeds();
+    environment.run(&backup).succeeds();
+    assert_eq!(status(&environment, 0)["health"], "good");
+}
+
+/// A run reads the lists that it changes, and is the first to see the removal. The next backup finds
+/// the same records as the run did.
+#[test]
+fn a_mass_deletion_that_a_run_met_first_is_a_problem() {
+    let (service, environment) = sixteen_campaigns();
+    remove_campaigns(&service, 10);
+    environment.write("campaigns.csv", "name\nAnother\n");
+    environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).succeeds();
+    environment.run(&["backup", "-q", "--stats", "none"]).succeeds();
+    assert_eq!(kinds(&status(&environment, 3)), ["removed"]);
+}
+
+#[test]
+fn records_that_a_run_deleted_are_no_problem() {
+    let (_service, environment) = sixteen_campaigns();
+    environment.write("campaigns.csv", "name\nAnother\n");
+    let delete = ["import", "campaigns.csv", "--to", "main", "--delete", "--max-delete", "100%"];
+    environment.run(&[&delete[..], &["--yes"]].concat()).succeeds();
     environment.run(&["backup", "-q", "--stats", "none"]).succeeds();
     assert_eq!(status(&environment, 0)["health"], "good");
 }

@@ -12,7 +12,7 @@ use linkvault::daemon::{DaemonState, Schedule, ScheduledAccount};
 use linkvault::health::account_status::Health;
 use linkvault::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
 use linkvault::health::persisted_state::PersistedState;
-use linkvault::model::{CountOrPercent, SnapshotId};
+use linkvault::model::SnapshotId;
 use linkvault::schedule::due_queue::{BackupEnd, DueQueue, QueueHistory, Timetable};
 use linkvault::vault::snapshot::SnapshotStatus;
 
@@ -30,7 +30,6 @@ fn scheduled(account: &str, line: &str) -> ScheduledAccount {
         schedule: line.to_owned(),
         timetable: Timetable::new(account, schedule, chrono_tz::Europe::Berlin),
         max_age: None,
-        most_removed: CountOrPercent::default(),
     }
 }
 

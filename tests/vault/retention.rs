@@ -66,7 +66,8 @@ fn zone(time: Timestamp) -> Option<DateTime<FixedOffset>> {
 /// The numbers of the snapshots that are kept.
 fn kept(snapshots: &[Snapshot], keep: &RetentionPolicy, needed: &[SnapshotId]) -> Vec<SnapshotId> {
     let now = Timestamp(snapshots.last().map_or(0, |it| it.started.0) + HOUR);
-    let verdicts = decide(snapshots, keep, needed, now, &zone);
+    let needed: Vec<_> = needed.iter().map(|number| (*number, "needed")).collect();
+    let verdicts = decide(snapshots, keep, &needed, now, &zone);
     assert_eq!(verdicts.len(), snapshots.len());
     verdicts.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number).collect()
 }

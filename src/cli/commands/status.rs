@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 
 use crate::cli::{App, CliError, CommandResult, Exit, OpErrorKind, TextTable};
 use crate::clock::Timestamp;
+use crate::config::AccountConfig;
 use crate::format;
 use crate::health::account_status::{AccountStatus, Health};
 use crate::health::attempt::{AttemptOutcome, BackupAttempt};
+use crate::ops::account_state::acknowledge_removals;
 use crate::ops::status::status;
 
 /// Show the health of each account's backups, with an exit code for monitoring
@@ -15,6 +17,7 @@ use crate::ops::status::status;
 Examples:
   linkvault status
   linkvault status main --json
+  linkvault status main --ack                the removal of many records was intended
 
 It reads the vaults and what `linkvault backup` and the daemon recorded, whether
 or not a daemon runs. The newest complete backup is too old when it is older than
@@ -33,6 +36,9 @@ pub struct Args {
     /// Accounts to show; default: all configured accounts
     #[arg(value_name = "ACCOUNT")]
     pub accounts: Vec<String>,
+    /// Acknowledge removed records and emptied lists, so that they are no problem any more
+    #[arg(long)]
+    pub ack: bool,
 }
 
 /// Shows the status of the accounts.
@@ -42,7 +48,11 @@ pub struct Args {
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let accounts = app.env.fetched_accounts(&args.accounts)?;
     let now = app.env.clock.now();
-    let account_statuses = status(&app.env, &accounts, now)?;
+    let mut account_statuses = status(&app.env, &accounts, now)?;
+    if args.ack {
+        acknowledge(app, &accounts, &account_statuses)?;
+        account_statuses = status(&app.env, &accounts, app.env.clock.now())?;
+    }
     if app.out.is_json() {
         let all: Vec<_> = account_statuses.iter().map(document).collect();
         app.out.json(&json!({"format": 1, "accounts": all}))?;
@@ -55,6 +65,24 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
         Health::New | Health::Warning => Exit::of(Ok(CommandResult::complete(false))),
         Health::Failing => Exit::of(Err(OpErrorKind::Failed)),
     })
+}
+
+fn acknowledge(
+    app: &App,
+    accounts: &[AccountConfig],
+    account_statuses: &[AccountStatus],
+) -> Result<(), CliError> {
+    let mut found = false;
+    for (account, status) in accounts.iter().zip(account_statuses) {
+        for problem in acknowledge_removals(&app.env, account, status)? {
+            found = true;
+            app.out.note(format_args!("{}: acknowledged: {}", account.name, problem.message));
+        }
+    }
+    if !found {
+        app.out.note("no removal of records is to be acknowledged");
+    }
+    Ok(())
 }
 
 fn show(app: &App, account_statuses: &[AccountStatus], now: Timestamp) -> Result<(), CliError> {

@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use crate::clock::{Interrupt, SystemClock};
 use crate::daemon::main_loop::*;
 use crate::health::account_status::Health;
-use crate::model::CountOrPercent;
 use crate::schedule::crontab::Schedule;
 use crate::schedule::due_queue::Timetable;
 
@@ -33,7 +32,6 @@ impl Worker for FakeWorker {
                 chrono_tz::UTC,
             ),
             max_age: None,
-            most_removed: CountOrPercent::default(),
         });
         Ok(all_scheduled.collect())
     }

@@ -7,7 +7,6 @@ use crate::daemon::state::*;
 use crate::health::attempt::ProblemKind;
 use crate::health::attempt::{Alert, AlertEvent};
 use crate::health::pending_alerts::PendingAlert;
-use crate::model::CountOrPercent;
 use crate::schedule::crontab::Schedule;
 use crate::schedule::due_queue::Timetable;
 
@@ -19,7 +18,6 @@ fn scheduled(account: &str) -> ScheduledAccount {
         schedule: line.to_owned(),
         timetable: Timetable::new(account, Schedule::parse(line).unwrap(), chrono_tz::UTC),
         max_age: None,
-        most_removed: CountOrPercent::default(),
     }
 }
 

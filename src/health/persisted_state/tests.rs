@@ -6,7 +6,7 @@ use crate::health::account_status::{AccountStatus, DueTimes, Health};
 use crate::health::attempt::ProblemKind;
 use crate::health::persisted_state::*;
 use crate::model::field_changes::ServiceFieldChangeKind;
-use crate::model::{CountOrPercent, Resource, SnapshotId};
+use crate::model::{Resource, SnapshotId};
 
 pub fn attempt(outcome: AttemptOutcome, ended: i64) -> BackupAttempt {
     BackupAttempt {
@@ -65,14 +65,7 @@ pub fn account_status(
     old_from: Option<i64>,
 ) -> AccountStatus {
     let due = DueTimes { old_from: old_from.map(Timestamp), ..DueTimes::default() };
-    AccountStatus::evaluate(
-        "main",
-        persisted,
-        summary,
-        due,
-        CountOrPercent::default(),
-        Timestamp(50_000),
-    )
+    AccountStatus::evaluate("main", persisted, summary, due, Timestamp(50_000))
 }
 
 #[test]
@@ -154,6 +147,7 @@ fn a_recorded_problem_keeps_its_start_until_it_is_resolved() {
         since: Timestamp(2000),
         message: "down".to_owned(),
         hint: Some("look".to_owned()),
+        newest: None,
     };
     let after = HealthProblem { kind: ProblemKind::PostBackup, ..recorded.clone() };
     persisted.problems = vec![after.clone(), recorded];
@@ -196,14 +190,7 @@ fn a_held_lock_is_a_problem_after_an_hour() {
     persisted.add(&attempt(AttemptOutcome::Complete, 5000));
     let found = |persisted: &PersistedState, now| {
         let due = DueTimes::default();
-        let it = AccountStatus::evaluate(
-            "main",
-            persisted,
-            &summary(5000),
-            due,
-            CountOrPercent::default(),
-            now,
-        );
+        let it = AccountStatus::evaluate("main", persisted, &summary(5000), due, now);
         it.problems.into_iter().map(|it| it.kind).collect::<Vec<_>>()
     };
     persisted.add(&attempt(AttemptOutcome::Locked, 10_000));
