@@ -11,7 +11,7 @@ use chrono::NaiveDateTime;
 use crate::change::plan::{JsonFields, PlanStep, fingerprint};
 use crate::change::staleness::is_fresh;
 use crate::clock::Timestamp;
-use crate::model::{Blanks, NaturalKey, Record, RecordKey, Resource, Verb};
+use crate::model::{KeyForm, NaturalKey, Record, RecordKey, Resource, Verb};
 
 /// The records of one resource.
 pub type RecordMap = BTreeMap<RecordKey, Record<'static>>;
@@ -181,7 +181,9 @@ pub fn reconcile_create(
         true if seen.ids.contains_key(&record.key.id()) => false,
         true => wanted == record_key(step.resource, record),
     });
-    let ids: Vec<_> = ours.map(|record| record.key.id()).collect();
+    let ours: Vec<_> = ours.collect();
+    let ours = if shown { closest(step, ours) } else { ours };
+    let ids: Vec<_> = ours.iter().map(|record| record.key.id()).collect();
     match ids[..] {
         [] => {
             let ours = |record: &&Record<'_>| {
@@ -223,14 +225,14 @@ pub fn unexplained_ids<'a>(
 /// `None` if it sets none, or lists do not show it.
 #[must_use]
 pub fn desired_key(step: &PlanStep) -> Option<NaturalKey> {
-    step_key(step, Blanks::Collapsed)
+    step_key(step, KeyForm::Loosened)
 }
 
-pub(super) fn step_key(step: &PlanStep, blanks: Blanks) -> Option<NaturalKey> {
+pub(super) fn step_key(step: &PlanStep, form: KeyForm) -> Option<NaturalKey> {
     let none = JsonFields::new();
     let fields = step.request.body.as_ref().or(step.after.as_ref()).unwrap_or(&none);
     let shown = step.resource.spec().shows_key();
-    NaturalKey::of_json(step.resource, blanks, fields).filter(|_| shown)
+    NaturalKey::of_json(step.resource, form, fields).filter(|_| shown)
 }
 
 /// The records with the natural key that the create `step` asks for; none where lists show no key.
@@ -240,13 +242,25 @@ pub(super) fn records_of_create<'r>(
 ) -> impl Iterator<Item = &'r Record<'static>> {
     let (resource, wanted) = (step.resource, desired_key(step));
     let shown = resource.spec().shows_key();
-    records.values().filter(move |record| shown && record_key(resource, record) == wanted)
+    let found = records.values().filter(|record| shown && record_key(resource, record) == wanted);
+    closest(step, found.collect()).into_iter()
+}
+
+/// Of several records that may be the one that `step` asks for, those with exactly its natural key,
+/// if there are any.
+fn closest<'r>(step: &PlanStep, found: Vec<&'r Record<'static>>) -> Vec<&'r Record<'static>> {
+    let wanted = step_key(step, KeyForm::Exact);
+    let is_exact = |record: &&Record<'static>| {
+        NaturalKey::of_record(step.resource, KeyForm::Exact, record, None) == wanted
+    };
+    let exact: Vec<_> = found.iter().copied().filter(is_exact).collect();
+    if exact.is_empty() { found } else { exact }
 }
 
 /// The natural key of a record, to compare with [`desired_key`].
 #[must_use]
 pub fn record_key(resource: Resource, record: &Record<'_>) -> Option<NaturalKey> {
-    NaturalKey::of_record(resource, Blanks::Collapsed, record, None)
+    NaturalKey::of_record(resource, KeyForm::Loosened, record, None)
 }
 
 /// The message for a create that may have created one of the records `ids`.
@@ -448,6 +462,7 @@ mod tests {
             record_key(Resource::Pixels, all.values().next().unwrap())
         };
         assert_eq!(pixel, of("A"));
-        assert_ne!(pixel, of("a"));
+        assert_eq!(pixel, of("a"), "a service may store it so");
+        assert_ne!(pixel, of("b"));
     }
 }

@@ -7,16 +7,16 @@ use serde_json::Value as Json;
 
 use crate::apply::journal_step::parse_step;
 use crate::apply::reconcile::records_of_create;
-use crate::apply::verify::unlisted_values;
+use crate::apply::verify::{became, unlisted_values};
 use crate::apply::{ApplyError, ApplyOptions};
 use crate::change::plan::{
     AccountMemory, AgreedValues, MatchedRecord, MigrationMatches, MigrationNote, Plan, PlanStep,
     ROTATOR,
 };
 use crate::clock::Timestamp;
-use crate::model::natural_key::fold_case;
+use crate::model::sent_values::{form_of, stored_form, unseen_form};
 use crate::model::{
-    FieldValue, RecordKey, Resource, Role, RunId, SentValue, SnapshotId, State, Verb,
+    Equality, FieldValue, RecordKey, Resource, Role, RunId, SentValue, SnapshotId, State, Verb,
 };
 use crate::vault::id_map::IdMapping;
 use crate::vault::journal::{JournalStep, NewRun, Run, RunCommand, RunStatus, StepState};
@@ -24,7 +24,21 @@ use crate::vault::{Vault, VaultError};
 
 /// The sent values and replaced ids that the vault has stored, for a plan.
 pub fn account_memory(vault: &Vault) -> Result<AccountMemory, VaultError> {
-    let sent = vault.sent_values(None, &Resource::ALL)?;
+    let mut sent = vault.sent_values(None, &Resource::ALL)?;
+    // The form of these values is not known yet.
+    for row in vault.unseen_steps()? {
+        let Ok(step) = parse_step(&row) else { continue };
+        let Some(id) = row.id.or(step.id) else { continue };
+        let fields = sent.entry((step.resource, RecordKey::Id(id))).or_default();
+        for (name, value) in step.request.body.iter().flatten() {
+            if step.resource.spec().field(name).is_some_and(|(_, field)| field.is_read())
+                && stored_form(fields, name)
+                    .is_none_or(|form| form.sent != value && form.stored != Some(value))
+            {
+                fields.extend([unseen_form(name, value)]);
+            }
+        }
+    }
     Ok(AccountMemory { ids: vault.id_map("")?, sent, ..AccountMemory::default() })
 }
 
@@ -309,6 +323,38 @@ pub(super) fn rotator_after_step(
     Ok(shown.map(|shown| remembered(step, id, ROTATOR, &Json::from(shown))))
 }
 
+/// The forms that the service has stored the values of `step` in, from the list in `state`, for the
+/// record `id`. An exact value is noted only in place of another form of the same value.
+pub(super) fn stored_forms(
+    vault: &Vault,
+    step: &PlanStep,
+    id: i64,
+    state: &State,
+) -> Result<Vec<SentValue>, VaultError> {
+    let key = RecordKey::Id(id);
+    let record = state.get(step.resource).and_then(|records| records.get(&key));
+    let sent = step.request.body.as_ref().or(step.after.as_ref());
+    let Some((record, sent)) = record.zip(sent) else { return Ok(Vec::new()) };
+    // An update repeats some values. They are stored already, or get a form by this write.
+    let is_changed = |name: &str| step.after.as_ref().is_none_or(|it| it.contains_key(name));
+    let known = vault.remembered(step.resource, &key)?;
+    let mut forms = Vec::new();
+    for (name, sent) in sent {
+        let Some((place, field)) = step.resource.spec().field(name) else { continue };
+        let Some(found) = record.values.get(place).filter(|_| field.is_read()) else { continue };
+        let is_noted = match became(field, sent, found) {
+            Equality::Equal => is_changed(name) && stored_form(&known, field.name).is_some(),
+            Equality::Stored => true,
+            Equality::Different => false,
+        };
+        if is_noted {
+            let (name, form) = form_of(field.name, sent, &found.json());
+            forms.push(remembered(step, id, &name, &form));
+        }
+    }
+    Ok(forms)
+}
+
 /// Leaves out the values that an update had to repeat and did not change. They are stored already,
 /// while the repeated value may have the form that the service gave them.
 pub(super) fn changed_sent_values(
@@ -322,9 +368,9 @@ pub(super) fn changed_sent_values(
     };
     let known = vault.remembered(step.resource, &key)?;
     sent.retain(|it| {
-        let folded = |value: &Json| fold_case(&value.to_string());
-        let before = known.get(&it.field).map(folded);
-        is_changed(&it.field) || before.is_none_or(|before| before != folded(&it.value))
+        let before = known.get(&it.field);
+        let form = stored_form(&known, &it.field).and_then(|form| form.stored);
+        is_changed(&it.field) || ![before, form].contains(&Some(&it.value))
     });
     Ok(sent)
 }
@@ -437,6 +483,8 @@ mod tests {
         assert_eq!(new(&vault, &step).len(), 1, "the service may give it another form");
         let key = RecordKey::Id(1);
         vault.remember(Resource::Campaigns, &key, "name", "\"Spring\"", Timestamp(0)).unwrap();
+        let (name, form) = form_of("name", &"Spring".into(), &"spring".into());
+        vault.remember(Resource::Campaigns, &key, &name, &form.to_string(), Timestamp(0)).unwrap();
         assert_eq!(new(&vault, &step), []);
         step.after = json!({"name": "spring", "public": true}).as_object().cloned();
         assert_eq!(new(&vault, &step).len(), 1);

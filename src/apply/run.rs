@@ -459,6 +459,7 @@ impl PlanRunner<'_> {
             let mut remember =
                 learned.map_or_else(Vec::new, |id| remember::sent_values_of_step(step, id));
             if let Some(id) = id {
+                remember.extend(remember::stored_forms(self.vault, step, id, state)?);
                 remember.extend(remember::rotator_after_step(self.vault, step, id, state)?);
             }
             all.push(StepVerification {

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::apply::reconcile;
-use crate::apply::verify::is_as_asked;
+use crate::apply::verify::became;
 use crate::change::plan::fingerprints::{RecordFingerprint, fingerprints};
 use crate::change::plan::verify_step::describes_state;
 use crate::change::plan::{CurrentState, PlanStep, already_created, fingerprint};
-use crate::model::{Blanks, NaturalKey, Record, RecordKey, Resource, Role, State, Verb};
+use crate::model::equality::are_equal;
+use crate::model::{KeyForm, NaturalKey, Record, RecordKey, Resource, Role, State, Verb};
 
 /// A step whose records changed since the plan was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,13 +123,14 @@ fn changed_fields(
     let fields = resource.spec().read_fields().zip(&then.values).zip(&now.values);
     let mut all = Vec::new();
     for ((field, was), is) in fields.filter(|((field, _), _)| field.role != Role::Counter) {
-        let (old, new) = (was.cell(), is.cell());
         // The service derives read-only fields, such as URLs, from the fields that were sent.
         let follows = field.role == Role::ReadOnly && !ours.is_empty();
         let is_asked = |step: &&PlanStep| {
-            asked(step, field.name).is_some_and(|asked| is_as_asked(field, &asked, is))
+            asked(step, field.name).is_some_and(|asked| became(field, &asked, is).is_same())
         };
-        if old != new && !follows && !ours.iter().any(is_asked) {
+        let is_changed = !are_equal(field, was, is);
+        if is_changed && !follows && !ours.iter().any(is_asked) {
+            let (old, new) = (was.cell(), is.cell());
             all.push(format!("`{}` was `{old}` and is `{new}`", field.name));
         }
     }
@@ -156,8 +158,7 @@ impl<'a> TakenKeys<'a> {
         for resource in resources {
             for record in state.get(resource).into_iter().flatten().map(|(_, record)| record) {
                 if !given_up.contains(&(resource, record.key.id())) {
-                    let key = NaturalKey::of_record(resource, Blanks::Exact, record, None);
-                    if let Some(key) = key {
+                    for key in memory.natural_keys(resource, record) {
                         taken.entry((resource, key)).or_default().push(record.key.id());
                     }
                 }
@@ -173,7 +174,7 @@ impl<'a> TakenKeys<'a> {
             let old = self.migrated.get(&(step.resource, *id));
             step.origin.is_some() && old.is_some() && old != step.replaces.as_ref()
         };
-        let key = reconcile::step_key(step, Blanks::Exact);
+        let key = reconcile::step_key(step, KeyForm::Exact);
         let ids = key.and_then(|key| self.ids.get(&(step.resource, key)));
         ids.is_some_and(|ids| !ids.iter().all(is_other))
     }

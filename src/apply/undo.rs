@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::deleted::deleted_since;
 use super::journal_step::parse_step;
 use super::resolve::was_left_unknown;
-use super::verify::{Verification, is_as_asked, verify};
+use super::verify::{Verification, became, verify};
 use crate::apply::response::{says_absent, says_present};
 use crate::apply::{ApplyError, step_request};
 use crate::change::desired::{
@@ -213,7 +213,7 @@ fn apply_requested_values(
         let field = resource.spec().field(name).filter(|(_, field)| field.is_read());
         let Some((place, field)) = field else { continue };
         let Some(found) = record.values.get_mut(place) else { continue };
-        if !is_as_asked(field, value, found) {
+        if !became(field, value, found).is_same() {
             *found = value::read(field.kind, &value.to_string()).into_owned();
             differs = true;
         }

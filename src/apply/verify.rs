@@ -5,8 +5,10 @@ use serde_json::Value as Json;
 
 use crate::apply::reconcile::records_of_create;
 use crate::change::plan::{JsonFields, PlanStep};
-use crate::model::natural_key::{domain_host, fold_case};
-use crate::model::{Field, FieldKind, FieldValue, Record, RecordKey, State, Verb, value};
+use crate::model::equality::compare;
+use crate::model::{
+    Equality, Field, FieldValue, FormEvidence, Record, RecordKey, State, Verb, value,
+};
 use crate::vault::journal::VerifiedState;
 
 /// The result of verifying a step.
@@ -112,15 +114,13 @@ fn fields(step: &PlanStep, record: &Record<'_>) -> Verification {
         let Some(found) = record.values.get(place) else { continue };
         seen = true;
         let raw_value = wanted.to_string();
-        let asked = value::read(field.kind, &raw_value);
-        let (asked_text, found_text) = (asked.cell(), found.cell());
-        match compare(field, &asked, found) {
-            ValueMatch::Same => {}
-            ValueMatch::Form => {
-                remarks.push(format!("the service made `{asked_text}` into `{found_text}`"));
-            }
-            ValueMatch::Different => {
-                wrong.push(format!("`{name}` should be `{asked_text}` and is `{found_text}`"));
+        let (asked, is) = (value::read(field.kind, &raw_value), found.cell());
+        let asked = asked.cell();
+        match became(field, wanted, found) {
+            Equality::Equal => {}
+            Equality::Stored => remarks.push(format!("`{asked}` is stored as `{is}`")),
+            Equality::Different => {
+                wrong.push(format!("`{name}` should be `{asked}` and is `{is}`"))
             }
         }
     }
@@ -133,40 +133,11 @@ fn fields(step: &PlanStep, record: &Record<'_>) -> Verification {
     }
 }
 
-enum ValueMatch {
-    Same,
-    /// Equal except for case, whitespace or a slash at the end; of a domain, the same host.
-    Form,
-    Different,
-}
-
-/// Whether the value `found` equals the value `asked` for, possibly in another form.
-pub(super) fn is_as_asked(field: &Field, asked: &Json, found: &FieldValue<'_>) -> bool {
-    let raw_value = asked.to_string();
-    !matches!(compare(field, &value::read(field.kind, &raw_value), found), ValueMatch::Different)
-}
-
-fn compare(field: &Field, asked: &FieldValue<'_>, found: &FieldValue<'_>) -> ValueMatch {
-    let bare = |value: &FieldValue<'_>| match value {
-        FieldValue::Bool(false) => String::new(),
-        value => value.cell().into_owned(),
-    };
-    let (asked, found) = (bare(asked), bare(found));
-    let loose = |text: &str| -> String {
-        let text = fold_case(text.trim_end_matches('/'));
-        text.chars().filter(|c| !c.is_whitespace()).collect()
-    };
-    if asked == found {
-        ValueMatch::Same
-    } else if field.name == "domain" && domain_host(&asked) == domain_host(&found) {
-        ValueMatch::Form
-    } else if loose(&asked) != loose(&found) {
-        ValueMatch::Different
-    } else if matches!(field.kind, FieldKind::HexColor | FieldKind::RgbColor) {
-        ValueMatch::Same
-    } else {
-        ValueMatch::Form
-    }
+/// How the value `found` after a write compares with the one that it sent.
+pub(super) fn became(field: &Field, sent: &Json, found: &FieldValue<'_>) -> Equality {
+    let raw_value = sent.to_string();
+    let sent = value::read(field.kind, &raw_value);
+    compare(field, &sent, found, FormEvidence::JustSent)
 }
 
 /// The fields of a step's body to be stored as sent values: those that no list returns, and the
@@ -202,7 +173,7 @@ mod tests {
     #[test]
     fn a_lowercased_name_is_verified_with_a_remark() {
         let look = verified_update(json!({"name": "Spring"}), json!({"id": 3, "name": "spring"}));
-        let remark = "the service made `Spring` into `spring`";
+        let remark = "`Spring` is stored as `spring`";
         assert_eq!(look, Verification::AsAsked(Some(remark.to_owned())));
     }
 
@@ -216,7 +187,9 @@ mod tests {
             *state.resource_mut(Resource::Domains) = records(Resource::Domains, &raw);
             verify(&create, Some(3), &[], &state).0
         };
-        assert_eq!(verified_update("https://Go.x.example/"), Verification::AsAsked(None));
+        for equal in ["https://Go.x.example/", "https://go.x.example/"] {
+            assert_eq!(verified_update(equal), Verification::AsAsked(None));
+        }
         assert!(matches!(verified_update("http://go.x.example"), Verification::AsAsked(Some(_))));
         assert!(matches!(verified_update("https://other.example"), Verification::Differs(_)));
     }

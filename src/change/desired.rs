@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::change::record_filter::RecordFilter;
 use crate::model::natural_key::value_text;
-use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State, value};
+use crate::model::{FieldValue, KeyForm, NaturalKey, Record, RecordKey, Resource, State, value};
 
 /// The place where a desired record was specified, for messages.
 #[derive(
@@ -79,7 +79,7 @@ impl DesiredRecord {
     #[must_use]
     pub fn natural_key(&self, resource: Resource) -> Option<NaturalKey> {
         let value = |name: &str| self.value(resource, name).map(value_text);
-        NaturalKey::of(resource, Blanks::Exact, value)
+        NaturalKey::of(resource, KeyForm::Exact, value)
     }
 
     /// The natural key by which the record is found in the account: that of its old name, if it

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value as Json;
+
 use super::labels::{self, content_text};
 pub use crate::model::differences::FieldChange;
 use crate::model::differences::{self, FieldValues, fields};
 use crate::model::named::named;
-use crate::model::{FieldValue, Record, RecordKey, Resource, Role, State};
+use crate::model::{FieldValue, FormEvidence, Record, RecordKey, Resource, Role, State};
 
 named! {
     /// The kind of a record's change.
@@ -94,21 +96,32 @@ fn compare(diff: &mut StateDiff, resource: Resource, before: &State, after: &Sta
     for (key, old) in before {
         match after.get(key) {
             None => {
-                changes.push(change(resource, key, ChangeKind::Removed, fields(was, old), vec![]))
+                let fields = given(fields(was, old)).map(|(name, before)| FieldChange {
+                    name,
+                    before,
+                    after: Json::Null,
+                });
+                changes.push(change(resource, key, ChangeKind::Removed, fields.collect()));
             }
             Some(new) if old.raw == new.raw && same_sent(key) => {}
             Some(new) => {
                 let (old_fields, new_fields) = (fields(was, old), fields(is, new));
-                let change = change(resource, key, ChangeKind::Changed, old_fields, new_fields);
-                if !change.fields.is_empty() {
-                    changes.push(change);
+                let forms = [was, is].map(|state| forms(state, resource, key));
+                let fields = differences::field_changes(resource, old_fields, new_fields, forms);
+                if !fields.is_empty() {
+                    changes.push(change(resource, key, ChangeKind::Changed, fields));
                 }
                 diff.movements.extend(counter_change(resource, old, new));
             }
         }
     }
     for (key, new) in after.iter().filter(|(key, _)| !before.contains_key(key)) {
-        changes.push(change(resource, key, ChangeKind::Added, vec![], fields(is, new)));
+        let fields = given(fields(is, new)).map(|(name, after)| FieldChange {
+            name,
+            before: Json::Null,
+            after,
+        });
+        changes.push(change(resource, key, ChangeKind::Added, fields.collect()));
     }
     if resource == Resource::QrCodes {
         let content =
@@ -126,21 +139,29 @@ pub fn hidden<'s>(
     state: &'s State,
     resource: Resource,
     key: &RecordKey,
-) -> impl Iterator<Item = (String, serde_json::Value)> + use<'s> {
+) -> impl Iterator<Item = (String, Json)> + use<'s> {
     let fields = state.unlisted_sent_values(resource, key);
     let fields = fields.map(|(_, field, value)| (field.name.to_owned(), value.clone()));
     let links = state.sent(resource, key, "links").filter(|_| resource == Resource::Campaigns);
     fields.chain(links.map(|links| ("links".to_owned(), links.clone())))
 }
 
+/// The fields of a record that is only on one side.
+fn given(fields: FieldValues) -> impl Iterator<Item = (String, Json)> {
+    fields.into_iter().filter(|(_, value)| !value.is_null())
+}
+
+/// The forms in which the service stores values of a record.
+fn forms<'s>(state: &'s State, resource: Resource, key: &RecordKey) -> FormEvidence<'s> {
+    state.sent.as_ref().and_then(|sent| sent.get(&(resource, key.clone()))).into()
+}
+
 fn change(
     resource: Resource,
     key: &RecordKey,
     kind: ChangeKind,
-    before: FieldValues,
-    after: FieldValues,
+    fields: Vec<FieldChange>,
 ) -> RecordChange {
-    let fields = differences::field_changes(before, after);
     RecordChange { resource, key: key.clone(), kind, fields, content: None }
 }
 

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::desired::{DesiredRecord, DesiredState, RecordRef};
 use super::reformatted::is_reformatted;
+use crate::model::equality::compare;
 use crate::model::{
-    Blanks, DecodedRecord, FieldValue, NaturalKey, Record, RecordKey, Resource, Role, State,
+    DecodedRecord, FieldValue, FormEvidence, NaturalKey, Record, RecordKey, Resource, Role, State,
 };
 
 /// A state with the changes of files.
@@ -44,12 +45,16 @@ pub fn overlay<'a>(
                     gone.remove(&key);
                     let record = records.remove(&key);
                     let record = record.unwrap_or_else(|| record_with_key_only(resource, &key));
-                    records.insert(key, changed(resource, record, row));
+                    let forms = forms(state, resource, &key);
+                    records.insert(key, changed(resource, record, row, forms));
                 }
                 None if row.old_name.is_some() => {
                     let renamed = names.key_of(row.natural_key(resource));
                     let is_same = |key: &RecordKey| {
-                        records.get(key).is_some_and(|it| changed(resource, it.clone(), row) == *it)
+                        let forms = forms(state, resource, key);
+                        let is_unchanged =
+                            |it: &Record<'static>| changed(resource, it.clone(), row, forms) == *it;
+                        records.get(key).is_some_and(is_unchanged)
                     };
                     match renamed.filter(is_same) {
                         Some(key) => drop(gone.remove(&key)),
@@ -75,7 +80,7 @@ impl NaturalKeyIndex {
         for record in state.get(resource).into_iter().flat_map(BTreeMap::values) {
             let sent = state.sent.as_ref();
             let sent = sent.and_then(|sent| sent.get(&(resource, record.key.clone())));
-            if let Some(name) = NaturalKey::of_record(resource, Blanks::Exact, record, sent) {
+            for name in NaturalKey::all_of_record(resource, record, sent) {
                 let key = Some(record.key.clone());
                 names.entry(name).and_modify(|it| *it = None).or_insert(key);
             }
@@ -108,6 +113,11 @@ impl NaturalKeyIndex {
     }
 }
 
+/// The forms in which the service stores values of a record.
+fn forms<'s>(state: &'s State, resource: Resource, key: &RecordKey) -> FormEvidence<'s> {
+    state.sent.as_ref().and_then(|sent| sent.get(&(resource, key.clone()))).into()
+}
+
 /// A record with its key and no other fields.
 fn record_with_key_only(resource: Resource, key: &RecordKey) -> Record<'static> {
     let (raw, channel) = match key {
@@ -127,6 +137,7 @@ fn changed(
     resource: Resource,
     mut record: Record<'static>,
     row: &DesiredRecord,
+    forms: FormEvidence<'_>,
 ) -> Record<'static> {
     let fields = resource.spec().fields;
     let mut changes = BTreeMap::new();
@@ -134,8 +145,9 @@ fn changed(
         let is_listed =
             fields.get(place).is_some_and(|it| it.is_read() && it.role != Role::Counter);
         if let Some(held) = record.values.get_mut(place).filter(|_| is_listed)
-            && held.cell() != value.cell()
-            && !fields.get(place).is_some_and(|field| is_reformatted(field, value, held))
+            && !fields.get(place).is_some_and(|field| {
+                compare(field, value, held, forms).is_same() || is_reformatted(field, value, held)
+            })
         {
             held.clone_from(value);
             changes.insert(place, value);

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::change::desired::DesiredState;
 use crate::model::Resource;
-use crate::model::natural_key::{fold_case, value_text};
+use crate::model::equality::fold_case;
+use crate::model::natural_key::value_text;
 
 /// The records of one resource whose names differ in case only.
 #[derive(Debug, Clone, PartialEq, Eq)]

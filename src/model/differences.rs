@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{DecodedRecord, FieldValue, Record, RecordKey, Resource, Role};
+use serde_json::Value as Json;
+
+use super::equality::compare;
+use super::value::from_json;
+use super::{DecodedRecord, FieldValue, FormEvidence, Record, RecordKey, Resource, Role};
 
 /// A field that differs. A missing field has the value `Null`.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,13 +15,13 @@ pub struct FieldChange {
     /// Name of the field.
     pub name: String,
     /// Value in the earlier record.
-    pub before: serde_json::Value,
+    pub before: Json,
     /// Value in the later record.
-    pub after: serde_json::Value,
+    pub after: Json,
 }
 
 /// Fields as name and value, in the order of the record.
-pub type FieldValues = Vec<(String, serde_json::Value)>;
+pub type FieldValues = Vec<(String, Json)>;
 
 /// A record's fields without its counter: first the fields of the table under their own names, then
 /// every other member that the service sent.
@@ -44,23 +48,36 @@ pub fn fields(resource: Resource, record: &Record<'_>) -> FieldValues {
     fields
 }
 
-/// The fields that differ, in the order of `before`, then of `after`.
+/// The fields that differ, in the order of `before`, then of `after`. `forms` are those that the
+/// service gave to values of the record.
 #[must_use]
-pub fn field_changes(before: FieldValues, after: FieldValues) -> Vec<FieldChange> {
+pub fn field_changes(
+    resource: Resource,
+    before: FieldValues,
+    after: FieldValues,
+    forms: [FormEvidence<'_>; 2],
+) -> Vec<FieldChange> {
+    let is_same = |name: &str, before: &Json, after: &Json| {
+        let Some((_, field)) = resource.spec().field(name) else { return before == after };
+        let (before, after) = (from_json(before), from_json(after));
+        // Either side may be the one that the other was sent as.
+        compare(field, &before, &after, forms[1]).is_same()
+            || compare(field, &after, &before, forms[0]).is_same()
+    };
     let mut fields: Vec<FieldChange> = Vec::new();
     let mut after: BTreeMap<_, _> =
         after.into_iter().enumerate().map(|(at, (k, v))| (k, (at, v))).collect();
     for (name, before) in before {
         let after = after.remove(&name).map(|(_, value)| value).unwrap_or_default();
-        if before != after {
+        if !is_same(&name, &before, &after) {
             fields.push(FieldChange { name, before, after });
         }
     }
     let mut rest: Vec<_> = after.into_iter().map(|(name, (at, value))| (at, name, value)).collect();
     rest.sort_by_key(|(at, ..)| *at);
     for (_, name, after) in rest {
-        if !after.is_null() {
-            fields.push(FieldChange { name, before: serde_json::Value::Null, after });
+        if !is_same(&name, &Json::Null, &after) {
+            fields.push(FieldChange { name, before: Json::Null, after });
         }
     }
     fields
@@ -76,7 +93,8 @@ pub fn equal_fields(resource: Resource, key: &RecordKey, one: &str, other: &str)
     let read = |raw| DecodedRecord::read(resource, channel(key), raw).ok();
     let Some((one, other)) = read(one).zip(read(other)) else { return false };
     let decoded_fields = |decoded: &DecodedRecord<'_>| fields(resource, &decoded.record);
-    field_changes(decoded_fields(&one), decoded_fields(&other)).is_empty()
+    let (one, other) = (decoded_fields(&one), decoded_fields(&other));
+    field_changes(resource, one, other, [FormEvidence::None; 2]).is_empty()
 }
 
 fn channel(key: &RecordKey) -> Option<i64> {
@@ -88,11 +106,9 @@ fn channel(key: &RecordKey) -> Option<i64> {
 
 /// A value as JSON. A number that `serde_json` cannot hold exactly, and a value that it cannot
 /// parse, becomes a string of its text.
-fn faithful_json(raw_value: &str) -> serde_json::Value {
+fn faithful_json(raw_value: &str) -> Json {
     match serde_json::from_str(raw_value) {
-        Ok(serde_json::Value::Number(number)) if number.to_string() != raw_value => {
-            raw_value.into()
-        }
+        Ok(Json::Number(number)) if number.to_string() != raw_value => raw_value.into(),
         Ok(value) => value,
         Err(_) => raw_value.into(),
     }

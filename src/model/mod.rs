@@ -3,6 +3,7 @@
 
 pub mod count_or_percent;
 pub mod differences;
+pub mod equality;
 pub mod field_changes;
 pub mod ids;
 pub(crate) mod members;
@@ -17,8 +18,9 @@ pub mod state;
 pub mod value;
 
 pub use count_or_percent::CountOrPercent;
+pub use equality::{Equality, FormEvidence};
 pub use ids::{RunId, SnapshotId};
-pub use natural_key::{Blanks, NaturalKey};
+pub use natural_key::{KeyForm, NaturalKey};
 pub use record::{DecodedRecord, Record, RecordKey, RecordProblem};
 pub use resource::Resource;
 pub use sent_values::{SentFields, SentValue, SentValues};

@@ -6,9 +6,10 @@ use std::fmt;
 
 use serde_json::{Map, Value as Json};
 
+use super::equality::{domain_host, fold_case, loosened, sent_form};
 use super::record::Record;
 use super::resource::Resource;
-use super::sent_values::SentFields;
+use super::sent_values::{SentFields, stored_form};
 use super::value::FieldValue;
 
 /// A normalised natural key: names and e-mail addresses in lower case, a domain as its host, other
@@ -16,14 +17,14 @@ use super::value::FieldValue;
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NaturalKey(Vec<String>);
 
-/// How blanks in a natural key are compared.
+/// In which form the parts of a natural key are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blanks {
-    /// Every blank counts.
+pub enum KeyForm {
+    /// As the account holds them.
     Exact,
-    /// Leading and trailing blanks are removed and others become one space. For finding a sent
-    /// record in a list, since services change blanks.
-    Collapsed,
+    /// Without what services change ([`loosened`]). For finding a record in a list that was sent
+    /// and whose form in this service is not known yet.
+    Loosened,
 }
 
 impl NaturalKey {
@@ -31,16 +32,14 @@ impl NaturalKey {
     /// empty.
     pub fn of<'v>(
         resource: Resource,
-        blanks: Blanks,
+        form: KeyForm,
         value: impl Fn(&str) -> Option<Cow<'v, str>>,
     ) -> Option<Self> {
         let part = |name: &&str| {
-            let mut text = value(name)?;
-            if blanks == Blanks::Collapsed {
-                text = text.split_whitespace().collect::<Vec<_>>().join(" ").into();
-            }
+            let text = value(name)?;
             let text = match *name {
                 "domain" => domain_host(&text),
+                _ if form == KeyForm::Loosened => loosened(&text),
                 "name" | "email" => fold_case(&text),
                 _ => text.into_owned(),
             };
@@ -54,29 +53,52 @@ impl NaturalKey {
     #[must_use]
     pub fn of_record(
         resource: Resource,
-        blanks: Blanks,
+        form: KeyForm,
         record: &Record<'_>,
         sent: Option<&SentFields>,
     ) -> Option<Self> {
         if !resource.spec().shows_key() {
             let sent = sent?;
-            return Self::of(resource, blanks, |name| sent.get(name).map(json_text));
+            return Self::of(resource, form, |name| sent.get(name).map(json_text));
         }
-        Self::of(resource, blanks, |name| {
+        Self::of(resource, form, |name| {
             record.values.get(resource.spec().field(name)?.0).map(value_text)
         })
     }
 
+    /// The keys by which a record is found: its own, and the one that linkvault sent, if the
+    /// service stored it in another form.
+    pub fn all_of_record(
+        resource: Resource,
+        record: &Record<'_>,
+        sent: Option<&SentFields>,
+    ) -> impl Iterator<Item = Self> + use<> {
+        let own = Self::of_record(resource, KeyForm::Exact, record, sent);
+        let sent = sent.filter(|_| resource.spec().shows_key());
+        let as_sent = sent.and_then(|sent| {
+            let forms =
+                resource.spec().natural_key.iter().any(|it| stored_form(sent, it).is_some());
+            let value = |name: &str| {
+                let (place, field) = resource.spec().field(name)?;
+                let held = record.values.get(place)?;
+                Some(sent_form(sent, field, held).map_or_else(|| value_text(held), json_text))
+            };
+            forms.then(|| Self::of(resource, KeyForm::Exact, value)).flatten()
+        });
+        let as_sent = as_sent.filter(|it| Some(it) != own.as_ref());
+        own.into_iter().chain(as_sent)
+    }
+
     /// The key from JSON fields, such as the body of a request.
     #[must_use]
-    pub fn of_json(resource: Resource, blanks: Blanks, fields: &Map<String, Json>) -> Option<Self> {
-        Self::of(resource, blanks, |name| fields.get(name).map(json_text))
+    pub fn of_json(resource: Resource, form: KeyForm, fields: &Map<String, Json>) -> Option<Self> {
+        Self::of(resource, form, |name| fields.get(name).map(json_text))
     }
 
     /// The key from a name; `None` if the natural key of the resource is not its name.
     #[must_use]
     pub fn of_name(resource: Resource, name: &str) -> Option<Self> {
-        Self::of(resource, Blanks::Exact, |part| (part == "name").then_some(name.into()))
+        Self::of(resource, KeyForm::Exact, |part| (part == "name").then_some(name.into()))
     }
 
     /// The natural key for people, not normalised: the existing parts, separated by slashes.
@@ -124,32 +146,19 @@ pub fn json_text(json: &Json) -> Cow<'_, str> {
     }
 }
 
-/// The text in lower case. A final sigma becomes a plain sigma, so both compare as equal.
-#[must_use]
-pub fn fold_case(text: &str) -> String {
-    let lower = text.chars().flat_map(char::to_lowercase);
-    lower.map(|letter| if letter == 'ς' { 'σ' } else { letter }).collect()
-}
-
-/// The host of a domain's URL in lower case. The service identifies a domain by its host.
-#[must_use]
-pub fn domain_host(url: &str) -> String {
-    let host = url.split_once("://").map_or(url, |(_, host)| host);
-    host.split(['/', '?', '#']).next().unwrap_or_default().to_lowercase()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::sent_values::form_of;
     use crate::model::{DecodedRecord, RecordKey};
     use serde_json::json;
 
-    fn key(resource: Resource, blanks: Blanks, fields: Json) -> Option<NaturalKey> {
-        NaturalKey::of_json(resource, blanks, fields.as_object().unwrap())
+    fn key(resource: Resource, form: KeyForm, fields: Json) -> Option<NaturalKey> {
+        NaturalKey::of_json(resource, form, fields.as_object().unwrap())
     }
 
     fn exact(resource: Resource, fields: Json) -> Option<NaturalKey> {
-        key(resource, Blanks::Exact, fields)
+        key(resource, KeyForm::Exact, fields)
     }
 
     fn of_record(
@@ -160,7 +169,7 @@ mod tests {
         let raw = fields.to_string();
         let record = DecodedRecord::read(resource, None, &raw).unwrap().record;
         assert_eq!(record.key, RecordKey::Id(1));
-        NaturalKey::of_record(resource, Blanks::Exact, &record, sent)
+        NaturalKey::of_record(resource, KeyForm::Exact, &record, sent)
     }
 
     #[test]
@@ -209,15 +218,29 @@ mod tests {
     }
 
     #[test]
-    fn whitespace_is_compared_unless_collapsed() {
-        let fields = || json!({"name": " A  b\t"});
-        assert_ne!(
-            exact(Resource::Channels, fields()),
-            exact(Resource::Channels, json!({"name": "a b"}))
-        );
-        let collapsed = key(Resource::Channels, Blanks::Collapsed, fields());
-        assert_eq!(collapsed, exact(Resource::Channels, json!({"name": "a b"})));
-        assert_eq!(key(Resource::Channels, Blanks::Collapsed, json!({"name": " "})), None);
+    fn what_services_change_is_compared_unless_loosened() {
+        let both = |resource, sent: &Json, held: &Json| {
+            let is_same =
+                |form| key(resource, form, sent.clone()) == key(resource, form, held.clone());
+            assert!(!is_same(KeyForm::Exact) && is_same(KeyForm::Loosened), "{sent} {held}");
+        };
+        both(Resource::Channels, &json!({"name": " A  b\t"}), &json!({"name": "a b"}));
+        let pixel = |tag: &str| json!({"type": "bing", "tag": tag});
+        both(Resource::Pixels, &pixel("AB-1 "), &pixel("ab-1"));
+        assert_eq!(key(Resource::Channels, KeyForm::Loosened, json!({"name": " "})), None);
+    }
+
+    #[test]
+    fn a_record_is_found_by_the_key_that_was_sent_until_others_change_it() {
+        let sent = SentFields::from([form_of("name", &json!(" A  b"), &json!("A b"))]);
+        let keys = |name: &str| {
+            let raw = json!({"id": 1, "name": name}).to_string();
+            let record = DecodedRecord::read(Resource::Channels, None, &raw).unwrap().record;
+            let all = NaturalKey::all_of_record(Resource::Channels, &record, Some(&sent));
+            all.map(|key| key.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(keys("A b"), ["a b", " a  b"]);
+        assert_eq!(keys("A c"), ["a c"]);
     }
 
     #[test]
@@ -239,7 +262,7 @@ mod tests {
             };
             Some(value_text(&cell).into_owned().into())
         };
-        assert_eq!(key, NaturalKey::of(Resource::QrCodes, Blanks::Exact, cell));
+        assert_eq!(key, NaturalKey::of(Resource::QrCodes, KeyForm::Exact, cell));
     }
 
     #[test]
@@ -247,7 +270,7 @@ mod tests {
         let record = |name: &str| {
             let raw = format!(r#"{{"id":1,"name":{name}}}"#);
             let record = DecodedRecord::read(Resource::Channels, None, &raw).unwrap().record;
-            NaturalKey::of_record(Resource::Channels, Blanks::Exact, &record, None)
+            NaturalKey::of_record(Resource::Channels, KeyForm::Exact, &record, None)
         };
         assert_ne!(record(r#""\ud800""#), record(r#""\ud801""#));
         assert_ne!(record(r#""\ud800""#), record(r#""null""#));

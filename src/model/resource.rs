@@ -183,7 +183,7 @@ pub static TABLE: [ResourceSpec; 9] = [
         list_keys: &["domains"],
         fields: &[
             ID,
-            field("domain", FieldKind::Text, Role::Writable),
+            field("domain", FieldKind::Domain, Role::Writable),
             field("redirectroot", FieldKind::Text, Role::Writable),
             field("redirect404", FieldKind::Text, Role::Writable),
         ],

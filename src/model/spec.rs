@@ -15,6 +15,8 @@ pub enum FieldKind {
     Bool,
     /// Any text.
     Text,
+    /// The URL of a domain.
+    Domain,
     /// Text, or `false` for no text.
     TextOrFalse,
     /// A string or an array, depending on another field.
@@ -38,7 +40,7 @@ impl FieldKind {
         match self {
             Self::Int => "integer",
             Self::Bool => "boolean",
-            Self::Text | Self::OneOf(_) => "text",
+            Self::Text | Self::Domain | Self::OneOf(_) => "text",
             Self::TextOrFalse => "text or false",
             Self::TextOrList => "text or list",
             Self::DateTime => "date-time",

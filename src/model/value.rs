@@ -56,6 +56,17 @@ impl FieldValue<'_> {
     }
 }
 
+/// A JSON value as the value of a field, whatever its type: a value from the journal or a plan.
+#[must_use]
+pub fn from_json(json: &serde_json::Value) -> FieldValue<'_> {
+    match json {
+        serde_json::Value::Null => FieldValue::Null,
+        serde_json::Value::Bool(flag) => FieldValue::Bool(*flag),
+        serde_json::Value::String(text) => FieldValue::Text(Cow::Borrowed(text)),
+        other => FieldValue::Json(Cow::Owned(other.to_string())),
+    }
+}
+
 /// Decodes an integer from a JSON number or a JSON string.
 #[must_use]
 pub fn integer(raw_value: &str) -> Option<i64> {

@@ -13,7 +13,7 @@ use crate::change::desired::{DesiredRecord, DesiredState, RecordRef, SourceLocat
 use crate::change::plan::{Conflict, PlanStep, UnsupportedChange};
 use crate::format;
 use crate::model::natural_key::value_text;
-use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State, Verb};
+use crate::model::{FieldValue, NaturalKey, Record, RecordKey, Resource, State, Verb};
 use crate::vault::journal::{JournalStep, VerifiedState};
 
 /// What is known at the end of a run, or of a plan without steps.
@@ -240,7 +240,7 @@ fn ids_by_key(state: &State, resource: Resource) -> HashMap<NaturalKey, Option<i
     let mut ids = HashMap::new();
     for record in state.get(resource).into_iter().flat_map(BTreeMap::values) {
         let sent = state.sent.as_ref().and_then(|it| it.get(&(resource, record.key.clone())));
-        if let Some(key) = NaturalKey::of_record(resource, Blanks::Exact, record, sent) {
+        for key in NaturalKey::all_of_record(resource, record, sent) {
             ids.entry(key).and_modify(|id| *id = None).or_insert(Some(record.key.id()));
         }
     }

@@ -46,6 +46,15 @@ choice!(Unlisted { Ignore = "ignore", Refuse = "refuse" });
 choice!(AssignAgain { Accept = "accept", Refuse = "refuse" });
 choice!(Dns { Pointed = "pointed", Missing = "missing" });
 choice!(Names { Kept = "kept", Lowered = "lowered" });
+choice!(StoredTexts {
+    Kept = "kept",
+    Trimmed = "trimmed",
+    Collapsed = "collapsed",
+    Lowered = "lowered",
+    WithoutSlash = "without-slash",
+    Encoded = "encoded",
+    Escaped = "escaped",
+});
 choice!(NameCase { Ignored = "ignored", Exact = "exact" });
 choice!(ErrorStatus { Fitting = "4xx", Ok = "200" });
 choice!(UnknownPath { Json = "json", Html = "html" });
@@ -195,6 +204,8 @@ behaviours! {
         "Whether new domains point to the service; those under .invalid never do";
     "names" names: Names = Names::Kept,
         "How the service stores names";
+    "texts" texts: StoredTexts = StoredTexts::Kept,
+        "How the service stores texts: unchanged, without blanks at both ends, also with one space for several blanks, in lower case, without a slash at the end, with percent-encoding in URLs, or with HTML entities";
     "name-case" name_case: NameCase = NameCase::Ignored,
         "Whether campaigns and channels whose names differ in case only have the same name";
     "error-status" error_status: ErrorStatus = ErrorStatus::Fitting,

@@ -407,6 +407,26 @@ impl Vault {
         self.steps_where(run, "ORDER BY step", [run])
     }
 
+    /// The creates and updates that were done and whose result no list has shown since, because it
+    /// could not be read. Not those of QR codes, of which no list shows what was sent.
+    pub fn unseen_steps(&self) -> Result<Vec<JournalStep>, VaultError> {
+        let unseen = "WHERE state = 'done' AND (verified IS NULL OR verified = 'unverifiable')
+             AND CASE WHEN json_valid(spec) THEN spec ->> 'verb' IN ('create', 'update')
+                 AND spec ->> 'resource' <> 'qr_codes' END
+             ORDER BY run, step";
+        let sql = STEP.replace("WHERE run = ?1", unseen);
+        let read = || -> Result<Vec<JournalStep>, TransactionError> {
+            let mut find = self.db.prepare_cached(&sql)?;
+            let mut rows = find.query([])?;
+            let mut steps = Vec::new();
+            while let Some(row) = rows.next()? {
+                steps.push(journal_step(RunId::default(), row)?);
+            }
+            Ok(steps)
+        };
+        read().map_err(|failure| failure.at(&self.path))
+    }
+
     /// The steps of a run. `end` is the end of the statement, with `ORDER BY` and `LIMIT`.
     pub(super) fn steps_where(
         &self,

@@ -208,7 +208,7 @@ fn a_name_altered_by_the_service_is_reported_and_not_planned_again() {
     let (environment, service) = TestEnvironment::with_service("names=lowered");
     environment.write("channels.csv", "name\nReading Weeks\n");
     let ran = environment.import("channels.csv", &[]).succeeds();
-    ran.stderr_has("the service made `Reading Weeks` into `reading weeks`");
+    ran.stderr_has("`Reading Weeks` is stored as `reading weeks`");
     environment.import("channels.csv", &[]).succeeds().stdout_is("Nothing to do.\n");
     assert_eq!(service.writes().len(), 1);
 }
@@ -219,9 +219,9 @@ fn many_remarks_are_summarized() {
     let rows: String = (0..60).map(|nth| format!("Channel {nth}\n")).collect();
     environment.write("channels.csv", &format!("name\n{rows}"));
     let ran = environment.import("channels.csv", &[]).succeeds();
-    assert_eq!(ran.stderr().matches("into `channel").count(), 20);
+    assert_eq!(ran.stderr().matches("stored as `channel").count(), 20);
     ran.stderr_has("and 40 more; `linkvault runs main 1` shows them all\n");
-    environment.run(&["runs", "main", "1"]).succeeds().stdout_has("into `channel 59`");
+    environment.run(&["runs", "main", "1"]).succeeds().stdout_has("stored as `channel 59`");
 }
 
 #[test]

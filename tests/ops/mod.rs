@@ -29,4 +29,5 @@ mod run_results;
 mod shared_accounts;
 mod spreadsheet_session;
 mod status;
+mod stored_forms;
 mod undo;

@@ -75,6 +75,24 @@ fn names_and_keys_follow_the_behaviour() {
         |behaviour| TestService::new(behaviour).post("/api/campaign/add", json!({"name": "Ab"}));
     assert_eq!(add("campaign-create=campaign")["campaign"], json!("Ab"));
     assert_eq!(add("names=lowered")["domain"], json!("ab"));
+    let stored = |texts: &str, sent: &str| {
+        let mut service = TestService::new(&format!("texts={texts}"));
+        let body = json!({"domain": "https://new.example", "redirectroot": sent});
+        let id = service.post("/api/domain/add", body)["id"].as_u64().unwrap();
+        service.service.store().domains.get(id).unwrap().redirectroot.clone()
+    };
+    let sent = "https://a.example/  ü&B/ ";
+    for (texts, expected) in [
+        ("kept", sent),
+        ("trimmed", "https://a.example/  ü&B/"),
+        ("collapsed", "https://a.example/ ü&B/"),
+        ("lowered", "https://a.example/  ü&b/ "),
+        ("encoded", "https://a.example/%20%20%C3%BC&B/%20"),
+        ("escaped", "https://a.example/  ü&amp;B/ "),
+    ] {
+        assert_eq!(stored(texts, sent), expected, "{texts}");
+    }
+    assert_eq!(stored("without-slash", "https://a.example/b/"), "https://a.example/b");
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn fields_have_the_documented_types() {
         ("hex", |kind| kind == FieldKind::HexColor),
         ("url-or-false", |kind| kind == FieldKind::TextOrFalse),
         ("text", |kind| matches!(kind, FieldKind::Text | FieldKind::OneOf(_))),
-        ("url", |kind| kind == FieldKind::Text),
+        ("url", |kind| matches!(kind, FieldKind::Text | FieldKind::Domain)),
         ("kind", |kind| matches!(kind, FieldKind::OneOf(_))),
     ];
     let lists = include_str!("endpoints.txt").lines().filter(|line| line.contains("| list "));

@@ -61,6 +61,7 @@ const BEHAVIOURS: &[(&str, &[&str])] = &[
     ("unlisted-fields", &["ignore", "refuse"]),
     ("assign-again", &["accept", "refuse"]),
     ("names", &["kept", "lowered"]),
+    ("texts", &["kept", "trimmed", "collapsed", "lowered", "without-slash", "encoded"]),
     ("error-status", &["4xx", "200"]),
     ("rate-limit", &["zero", "none", "12", "60"]),
     ("window", &["fixed", "aligned", "sliding"]),

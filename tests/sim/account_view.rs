@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linkvault::change::plan::AccountMemory;
 use linkvault::model::SentValues;
+use linkvault::model::equality::loosened;
 use linkvault::model::{RecordKey, Resource, State};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Campaign, Item, QrContentData, StoredChannel};
@@ -13,10 +14,11 @@ use serde_json::{Value, json};
 pub type View = BTreeMap<String, Vec<Value>>;
 
 /// The view of `store`. Records keep the id that they have in each of `kept`; an id that is not in
-/// all of them is left out. `folds`: names are case-insensitive.
+/// all of them is left out. `folds`: the service stores texts in another form.
 pub fn view(store: &Store, kept: &[&Store], folds: bool) -> View {
     let mut all = View::new();
-    let name = |text: &str| if folds { fold(text) } else { text.to_owned() };
+    let name = |text: &str| if folds { loosened(text) } else { text.to_owned() };
+    let fold = |text: &str| if folds { loosened(text) } else { fold(text) };
     let mut put = |resource, id, key: &str, mut fields: Value| {
         if kept.iter().all(|store| has(store, resource, id)) {
             fields["id"] = id.into();
@@ -25,8 +27,8 @@ pub fn view(store: &Store, kept: &[&Store], folds: bool) -> View {
     };
     put(Resource::Account, store.account.id, "", json!({"email": store.account.email}));
     for (id, row) in store.domains.iter() {
-        let fields = json!({"domain": name(&row.domain), "redirectroot": row.redirectroot,
-            "redirect404": row.redirect404});
+        let fields = json!({"domain": name(&row.domain), "redirectroot": name(&row.redirectroot),
+            "redirect404": name(&row.redirect404)});
         put(Resource::Domains, id, &fold(&row.domain), fields);
     }
     for (id, row) in store.campaigns.iter() {
@@ -37,7 +39,7 @@ pub fn view(store: &Store, kept: &[&Store], folds: bool) -> View {
     for (id, row) in store.channels.iter() {
         let mut items: Vec<_> = row.items.iter().map(|item| item_target(store, item)).collect();
         items.sort();
-        let fields = json!({"name": name(&row.name), "description": row.description,
+        let fields = json!({"name": name(&row.name), "description": name(&row.description),
             "color": row.color.to_lowercase(), "starred": row.starred, "items": items});
         put(Resource::Channels, id, &fold(&row.name), fields);
     }
@@ -47,7 +49,7 @@ pub fn view(store: &Store, kept: &[&Store], folds: bool) -> View {
         put(Resource::QrCodes, id, &content(&row.content), fields);
     }
     for (id, row) in store.pixels.iter() {
-        let key = format!("{} {}", row.kind, row.tag);
+        let key = format!("{} {}", row.kind, name(&row.tag));
         put(Resource::Pixels, id, &key, json!({"name": name(&row.name)}));
     }
     all

@@ -196,7 +196,7 @@ fn a_lowercased_value_is_verified_with_a_remark() {
     add(&mut plan, Resource::Pixels, Verb::Create, "/api/pixel/add", body);
     let outcome = apply_until_finished(&mut world, &plan).unwrap();
     assert_eq!(outcome.verified, 2, "{outcome:?}");
-    assert!(outcome.problems[0].contains("the service made `Spring` into `spring`"));
+    assert!(outcome.problems[0].contains("`Spring` is stored as `spring`"));
     let rows = rows(&world.open());
     assert!(rows[1].id.is_some(), "the pixel's id was found in its list");
     let sent = linkvault::apply::account_memory(&world.open()).unwrap().sent;
@@ -506,6 +506,7 @@ pub const BEHAVIOURS: &[(&str, &[&str])] = &[
     ("pixel-answer", &["id", "message", "bare"]),
     ("assign-again", &["accept", "refuse"]),
     ("names", &["kept", "lowered"]),
+    ("texts", &["kept", "trimmed", "collapsed", "lowered", "encoded"]),
     ("error-status", &["4xx", "200"]),
     ("rate-limit", &["zero", "none", "12", "60"]),
 ];
@@ -528,11 +529,8 @@ fn simulate(seed: u64) {
         })
         .collect();
     let drift = if rng.u8(..4) == 0 { rng.f64() * 0.3 } else { 0.0 };
-    let dies: Vec<_> = if rng.bool() {
-        (0..rng.u8(1..4)).map(|_| 1 + few(&mut rng, 80)).collect()
-    } else {
-        vec![]
-    };
+    let deaths = if rng.bool() { rng.u8(1..4) } else { 0 };
+    let dies: Vec<_> = (0..deaths).map(|_| 1 + few(&mut rng, 80)).collect();
     let number = if large { rng.u64(..8) } else { few(&mut rng, 4) };
     let disturbances = Disturbances::draw(&mut rng);
     let switched = rng.u8(..3) == 0;

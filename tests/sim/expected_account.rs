@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use linkvault::change::plan::{Plan, PlanStep, PlannedRequest};
+use linkvault::model::equality::loosened;
 use linkvault::model::{Resource, Verb};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::second_user::random_change;
@@ -149,10 +150,13 @@ pub fn change_as_other_user(
     let picked = if rng.bool() { rng.choice(touched) } else { None };
     let Some((resource, id)) = picked else { return drop(random_change(store, rng)) };
     let (id, deletes, text) = (*id, rng.u8(..3) == 0, format!("theirs {}", rng.u32(..)));
+    // The value in another letter case.
+    let loud = rng.u8(..4) == 0;
     macro_rules! edit {
         ($table:ident $field:ident) => {
             match store.$table.get_mut(id) {
                 Some(_) if deletes => drop(store.$table.remove(id)),
+                Some(row) if loud => row.$field = row.$field.to_uppercase(),
                 Some(row) => row.$field = text,
                 None => {}
             }
@@ -171,8 +175,8 @@ pub fn change_as_other_user(
 /// Number of records equal to that of a create.
 pub fn times(store: &Store, step: &PlanStep) -> usize {
     let body = step.request.body.as_ref().unwrap();
-    let text = |name: &str| body[name].as_str().unwrap().to_lowercase();
-    let same = |found: &str, name: &str| found.to_lowercase() == text(name);
+    let text = |name: &str| loosened(body[name].as_str().unwrap());
+    let same = |found: &str, name: &str| loosened(found) == text(name);
     match step.resource {
         Resource::Domains => {
             store.domains.iter().filter(|(_, it)| same(&it.domain, "domain")).count()

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linkvault::change::plan::AccountMemory;
 use linkvault::migrate::MigrateOptions;
+use linkvault::model::equality::loosened;
 use linkvault::model::{RecordKey, Resource};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Domain, Item, Pixel, QrCode, StoredChannel};
@@ -85,6 +86,8 @@ pub struct MigrationCheck<'a> {
     pub options: &'a MigrateOptions,
     /// The sent values in the source's vault.
     pub known: &'a AccountMemory,
+    /// The target stores texts in another form.
+    pub folds: bool,
 }
 
 impl MigrationCheck<'_> {
@@ -94,7 +97,8 @@ impl MigrationCheck<'_> {
         let (old, new) = (self.old, self.new);
         let twice = names(old.campaigns.iter().map(|(_, row)| row.name.as_str()));
         for (id, row) in old.campaigns.iter() {
-            let named = new.campaigns.iter().filter(|(_, it)| fold(&it.name) == fold(&row.name));
+            let named =
+                new.campaigns.iter().filter(|(_, it)| self.fold(&it.name) == self.fold(&row.name));
             let named: Vec<_> = named.collect();
             assert_eq!(named.len(), twice[&fold(&row.name)], "campaign {id} {:?}", row.name);
             if twice[&fold(&row.name)] > 1 {
@@ -111,17 +115,27 @@ impl MigrationCheck<'_> {
             let named: Vec<_> = named.collect();
             assert_eq!(named.len(), 1, "domain {id} {:?}", row.domain);
             let there = named[0].1;
-            assert_eq!(there.redirectroot, row.redirectroot, "domain {id}");
-            assert_eq!(there.redirect404, row.redirect404, "domain {id}");
+            assert_eq!(self.text(&there.redirectroot), self.text(&row.redirectroot), "domain {id}");
+            assert_eq!(self.text(&there.redirect404), self.text(&row.redirect404), "domain {id}");
         }
         for (id, row) in old.pixels.iter() {
-            let same = |it: &Pixel| it.kind == row.kind && it.tag == row.tag;
+            let same =
+                |it: &Pixel| it.kind == row.kind && self.text(&it.tag) == self.text(&row.tag);
             let there = new.pixels.iter().filter(|(_, it)| same(it)).count();
             assert_eq!(there, 1, "pixel {id}");
         }
         self.codes();
         self.channels();
         self.assert_none_removed();
+    }
+
+    /// A text of the source as the target may store it.
+    fn text(&self, text: &str) -> String {
+        if self.folds { loosened(text) } else { text.to_owned() }
+    }
+
+    fn fold(&self, name: &str) -> String {
+        if self.folds { loosened(name) } else { fold(name) }
     }
 
     fn codes(&self) {
@@ -152,14 +166,15 @@ impl MigrationCheck<'_> {
         let (old, new) = (self.old, self.new);
         let twice = names(old.channels.iter().map(|(_, row)| row.name.as_str()));
         for (id, row) in old.channels.iter() {
-            let named = new.channels.iter().filter(|(_, it)| fold(&it.name) == fold(&row.name));
+            let named =
+                new.channels.iter().filter(|(_, it)| self.fold(&it.name) == self.fold(&row.name));
             let named: Vec<_> = named.collect();
             assert_eq!(named.len(), twice[&fold(&row.name)], "channel {id} {:?}", row.name);
             if twice[&fold(&row.name)] > 1 {
                 continue;
             }
             let there = named[0].1;
-            assert_eq!(there.description, row.description, "channel {id}");
+            assert_eq!(self.text(&there.description), self.text(&row.description), "channel {id}");
             assert_eq!(there.color.to_lowercase(), row.color.to_lowercase(), "channel {id}");
             assert_eq!(there.starred, row.starred, "channel {id}");
             for item in &row.items {

@@ -14,6 +14,7 @@ use linkvault::change::plan::{AccountMemory, CurrentState, PlanStep};
 use linkvault::change::policy::Policy;
 use linkvault::crawl::{self, StatisticsMode};
 use linkvault::migrate::{self, MappedRecords, MigrationPlan, MigrationSource};
+use linkvault::model::equality::loosened;
 use linkvault::model::{CountOrPercent, Resource, SnapshotId, State, Verb};
 use linkvault::ops::plan::needed_resources;
 use linkvault::sandbox::Store;
@@ -112,7 +113,7 @@ impl Simulation {
         new.change(|store| overlap(&source, store, &mut rng));
         // Only some services accept names that differ in case only.
         if seed.is_multiple_of(3) {
-            new.service().behaviour_mut().apply("name-case=exact,names=kept").unwrap();
+            new.service().behaviour_mut().apply("name-case=exact,names=kept,texts=kept").unwrap();
             old.change(|store| add_case_duplicates(store, &mut rng));
         }
         for world in [&old, &new] {
@@ -451,7 +452,7 @@ impl Simulation {
                 Resource::Pixels => {
                     let is = |it: &Pixel| {
                         Some(it.kind.as_str()) == text("type")
-                            && Some(it.tag.as_str()) == text("tag")
+                            && Some(loosened(&it.tag)) == text("tag").map(loosened)
                     };
                     service.store().pixels.iter().filter(|(_, it)| is(it)).count()
                 }
@@ -484,7 +485,9 @@ impl Simulation {
         let (old, new) = (self.old.service().store().clone(), self.new.service().store().clone());
         let known = &account_memory(&self.old.open()).unwrap();
         let (at_first, options) = (&self.at_first, &self.options);
-        MigrationCheck { old: &old, new: &new, at_first, options, known }.check();
+        let behaviour = self.new.service().behaviour().to_string();
+        let folds = behaviour.contains("texts=");
+        MigrationCheck { old: &old, new: &new, at_first, options, known, folds }.check();
     }
 
     /// Asserts that later changes of the source are migrated, and nothing else.

@@ -119,7 +119,7 @@ struct Simulation {
     world: World,
     rng: fastrand::Rng,
     seed: u64,
-    /// Names are case-insensitive.
+    /// The service stores texts in another form.
     folds: bool,
     disturbances: Disturbances,
     gone: DeletedRecords,
@@ -143,7 +143,8 @@ fn simulate(seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (world, behaviour, disturbances) = world(&mut rng, seed, "");
     println!("{behaviour} {disturbances:?}");
-    let folds = behaviour.contains("names=lowered");
+    let texts = behaviour.contains("texts=") && !behaviour.contains("texts=kept");
+    let folds = texts || behaviour.contains("names=lowered");
     let gone = DeletedRecords::default();
     let mut life =
         Simulation { world, rng, seed, folds, disturbances, gone, runs: 0, waits: false };

@@ -196,7 +196,7 @@ fn run(vault: &mut Vault) {
     let seen = StepVerification {
         step: 1,
         result: VerifiedState::Verified,
-        remark: Some("the service made `Winter` into `winter`".to_owned()),
+        remark: Some("`Winter` is stored as `winter`".to_owned()),
         id: None,
         remember: Vec::new(),
         maps: None,

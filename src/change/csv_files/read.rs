@@ -13,7 +13,7 @@ use crate::change::desired::{
 };
 use crate::change::workbook::MergedCells;
 use crate::format;
-use crate::model::natural_key::fold_case;
+use crate::model::equality::fold_case;
 use crate::model::{FieldValue, NaturalKey, Resource};
 
 /// The rows of a file, in order.

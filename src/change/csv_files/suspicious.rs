@@ -28,7 +28,8 @@ pub(crate) struct EditedCell<'a> {
 pub(crate) fn suspicions(cell: EditedCell<'_>) -> Vec<CellMistake> {
     let EditedCell { resource, field, code_type, is_new, text, formatted } = cell;
     let is_link = field.kind == FieldKind::TextOrList && code_type == Some("link");
-    let is_name = field.kind == FieldKind::Text && field.name != "description";
+    let is_plain = matches!(field.kind, FieldKind::Text | FieldKind::Domain);
+    let is_name = is_plain && field.name != "description";
     let mut found = Vec::new();
     let mut add = |kind, what: String| {
         found.push(CellMistake::new(kind, format!("`{}` {what}", excerpt(text))));
@@ -41,7 +42,7 @@ pub(crate) fn suspicions(cell: EditedCell<'_>) -> Vec<CellMistake> {
         let what = "is a number that a spreadsheet has rounded";
         add(CsvProblemKind::RoundedNumber, what.to_owned());
     }
-    let is_text = matches!(field.kind, FieldKind::Text | FieldKind::TextOrList);
+    let is_text = is_plain || field.kind == FieldKind::TextOrList;
     if is_text && is_error(text.trim()) {
         let what = "is the error of a formula in a spreadsheet";
         add(CsvProblemKind::ErrorText, what.to_owned());

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::fields::{equal_values, is_empty, text};
+use super::fields::{is_empty, text};
 use super::matching;
 use super::naming::{MAX_SUGGESTED, name_of, names_of};
 use super::order::StepDraft;
@@ -13,6 +13,7 @@ use super::request::{RequestSubject, ResolvedRef};
 use crate::change::desired::{CampaignLink, DesiredRecord, RecordRef, SourceLocation};
 use crate::change::plan::{fingerprints, reversibility};
 use crate::change::reformatted::is_reformatted;
+use crate::model::equality::are_equal;
 use crate::model::resource::ITEM_TYPES;
 use crate::model::{FieldValue, NaturalKey, Record, RecordKey, Resource, Role, Verb};
 
@@ -159,7 +160,7 @@ impl Planner<'_> {
             }
             let same_as = |record: &Record<'static>| {
                 let is_same =
-                    |value| equal_values(field, mine, value) || is_reformatted(field, mine, value);
+                    |value| are_equal(field, mine, value) || is_reformatted(field, mine, value);
                 record.values.get(*place).is_none_or(is_same)
             };
             let untouched = base.flatten().is_some_and(same_as);

@@ -10,7 +10,9 @@ use super::types::{JsonFields, KeptValue};
 use crate::change::plan::verify_step::{still_true, unlisted_value};
 use crate::change::policy::OnConflict;
 use crate::change::reformatted::is_reformatted;
+use crate::model::equality::{are_equal, compare};
 use crate::model::state::is_hidden;
+use crate::model::value::from_json;
 use crate::model::{Field, FieldValue, Resource, Role, Verb};
 
 /// The changes to one record.
@@ -51,9 +53,9 @@ impl Planner<'_> {
                 (Role::Identity, _) => {}
                 (Role::Counter, _) => {
                     let before = pair.base.flatten().and_then(|base| base.values.get(*place));
-                    let is_edited = before.is_some_and(|it| !fields::equal_values(field, mine, it));
+                    let is_edited = before.is_some_and(|it| !are_equal(field, mine, it));
                     let is_same = is_reformatted_cell(pair, field, *place, mine)
-                        || theirs.is_some_and(|it| fields::equal_values(field, mine, it));
+                        || theirs.is_some_and(|it| are_equal(field, mine, it));
                     if is_edited && !is_same && !self.is_migration() {
                         self.leave_out(pair.resource, pair.row, field);
                     }
@@ -67,7 +69,7 @@ impl Planner<'_> {
                         changes.read_only.push(field.name);
                     } else if pair.row.id.is_none()
                         && !fields::is_empty(mine)
-                        && !fields::equal_values(field, mine, theirs)
+                        && !are_equal(field, mine, theirs)
                     {
                         self.leave_out(pair.resource, pair.row, field);
                     }
@@ -135,7 +137,7 @@ impl Planner<'_> {
     ) {
         let sent = self.sent(pair.resource, &pair.live.key, field.name);
         let now = unlisted_value(pair.resource, pair.live, sent, field.name);
-        let is = |it: &Json| fields::equal_values(field, &fields::from_json(it), mine);
+        let is = |it: &Json| are_equal(field, &from_json(it), mine);
         if sent.is_some_and(is) || now.as_ref().is_some_and(is) {
             self.record_agreement(pair, field, mine);
             return;
@@ -166,7 +168,7 @@ impl Planner<'_> {
         now: Option<&Json>,
     ) -> bool {
         if self.is_migration() {
-            let now = now.map(fields::from_json);
+            let now = now.map(from_json);
             let Some(now) = now.or(self.desired.keep_existing.then_some(FieldValue::Null)) else {
                 return true;
             };
@@ -180,13 +182,13 @@ impl Planner<'_> {
             let sent = state.sent.as_ref()?.get(&(pair.resource, it.key.clone()))?;
             still_true(it, sent, field.name)
         });
-        if sent.is_some_and(|it| fields::equal_values(field, &fields::from_json(it), mine)) {
+        if sent.is_some_and(|it| are_equal(field, &from_json(it), mine)) {
             return false;
         }
         let before = base.and_then(|it| unlisted_value(pair.resource, it, sent, field.name));
-        let before = before.as_ref().map_or(FieldValue::Null, fields::from_json);
-        let Some(now) = now else { return !fields::equal_values(field, mine, &before) };
-        self.is_edited_since(pair, field, &before, mine, &fields::from_json(now), true)
+        let before = before.as_ref().map_or(FieldValue::Null, from_json);
+        let Some(now) = now else { return !are_equal(field, mine, &before) };
+        self.is_edited_since(pair, field, &before, mine, &from_json(now), true)
     }
 
     /// Whether the input changes a value that was `before` in the base. If the account changed it
@@ -200,10 +202,11 @@ impl Planner<'_> {
         theirs: &FieldValue<'_>,
         writable: bool,
     ) -> bool {
-        if fields::equal_values(field, mine, before) {
+        if are_equal(field, mine, before) {
             return false;
         }
-        if fields::equal_values(field, theirs, before) || !writable {
+        let forms = self.forms(pair.resource, &pair.live.key);
+        if compare(field, before, theirs, forms).is_same() || !writable {
             return true;
         }
         self.conflict(pair, field, before.json(), mine, theirs.json())
@@ -228,11 +231,10 @@ impl Planner<'_> {
         let known = [&memory.agreed, &memory.agreed_at_first_migration].into_iter();
         let mut known = known.filter_map(|it| it.get(&(pair.resource, old))?.get(field.name));
         let Some(json) = known.next() else { return true };
-        let before = fields::from_json(json);
-        // The service may have changed the form of the sent value.
-        let untouched = fields::equal_values(field, theirs, &before)
-            || fields::normalized(field, Some(json), &before, theirs);
-        if fields::equal_values(field, mine, &before) {
+        let before = from_json(json);
+        let forms = self.forms(pair.resource, &pair.live.key);
+        let untouched = compare(field, &before, theirs, forms).is_same();
+        if are_equal(field, mine, &before) {
             if !untouched {
                 self.record_kept_value(pair, old, field, mine.json(), theirs.json());
             }
@@ -252,7 +254,7 @@ impl Planner<'_> {
         let Some(old) = pair.row.id.filter(|_| self.is_migration()) else { return };
         let record = (pair.resource, old);
         let known = self.current.memory.agreed.get(&record).and_then(|it| it.get(field.name));
-        if !known.is_some_and(|it| fields::equal_values(field, &fields::from_json(it), mine)) {
+        if !known.is_some_and(|it| are_equal(field, &from_json(it), mine)) {
             self.agreed.entry(record).or_default().insert(field.name.to_owned(), mine.json());
         }
     }
@@ -300,9 +302,7 @@ impl Planner<'_> {
         let mine = pair.row.fields.get(&place)?;
         let theirs = pair.live.values.get(place)?;
         if let Some(base) = pair.base
-            && base
-                .and_then(|it| it.values.get(place))
-                .is_none_or(|it| fields::equal_values(field, it, mine))
+            && base.and_then(|it| it.values.get(place)).is_none_or(|it| are_equal(field, it, mine))
         {
             return None;
         }
@@ -326,10 +326,8 @@ impl Planner<'_> {
         theirs: &FieldValue<'_>,
         writable: bool,
     ) -> bool {
-        let sent = self.sent(pair.resource, &pair.live.key, field.name);
-        if fields::equal_values(field, mine, theirs)
-            || fields::normalized(field, sent, mine, theirs)
-        {
+        let forms = self.forms(pair.resource, &pair.live.key);
+        if compare(field, mine, theirs, forms).is_same() {
             self.record_agreement(pair, field, mine);
             return false;
         }

@@ -11,6 +11,8 @@ use super::types::JsonFields;
 use super::verify_step::same_address;
 use crate::change::desired::DesiredRecord;
 use crate::change::plan::{fields, reversibility};
+use crate::model::equality::are_equal;
+use crate::model::value::from_json;
 use crate::model::{FieldValue, NaturalKey, RecordKey, Resource, Role, Verb};
 
 impl Planner<'_> {
@@ -29,14 +31,14 @@ impl Planner<'_> {
             let Some(field) = spec.fields.get(*place) else { return false };
             match base.values.get(*place) {
                 Some(_) if matches!(field.role, Role::Identity | Role::Counter) => false,
-                Some(before) => !fields::equal_values(field, mine, before),
+                Some(before) => !are_equal(field, mine, before),
                 None => {
                     let sent = match &state.sent {
                         Some(_) => state.sent(resource, &key, field.name),
                         None => self.sent(resource, &key, field.name),
                     };
-                    let sent = sent.map(fields::from_json);
-                    !fields::equal_values(field, mine, &sent.unwrap_or(FieldValue::Null))
+                    let sent = sent.map(from_json);
+                    !are_equal(field, mine, &sent.unwrap_or(FieldValue::Null))
                 }
             }
         });
@@ -154,7 +156,7 @@ impl Planner<'_> {
             (None, _) => true,
         };
         if let Some(sent) = sent.filter(|_| is_hidden && is_of_row) {
-            return Some(fields::from_json(sent).into_owned());
+            return Some(from_json(sent).into_owned());
         }
         let slug = fields::slug(rotator?)?;
         Some(FieldValue::Text(slug.to_owned().into()))

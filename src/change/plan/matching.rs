@@ -3,16 +3,17 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::fields;
 use super::naming::{MAX_SUGGESTED, label, name_of, names_of};
 use super::problems::{InvalidRow, no_such_name};
 use super::reused::ReusedIds;
 use super::types::{AccountMemory, CurrentState, PlanStep};
 use crate::change::csv_files::OLD_NAME;
 use crate::change::desired::{DesiredRecord, DesiredRecords, DesiredState, SourceLocation};
+use crate::model::equality::{are_equal, compare};
 use crate::model::natural_key::{json_text, value_text};
+use crate::model::value::from_json;
 use crate::model::{
-    Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, Role, State, Verb,
+    FieldValue, KeyForm, NaturalKey, Record, RecordKey, Resource, Role, State, Verb,
 };
 
 /// The record of the account that a desired record corresponds to.
@@ -80,7 +81,7 @@ pub fn already_created(steps: &[PlanStep], current: CurrentState<'_>) -> HashSet
         }),
         None => {
             let body = step.request.body.as_ref().filter(|_| step.resource == Resource::QrCodes);
-            body.and_then(|body| NaturalKey::of_json(step.resource, Blanks::Exact, body))
+            body.and_then(|body| NaturalKey::of_json(step.resource, KeyForm::Exact, body))
                 .is_some_and(|key| codes.contains_key(&key))
         }
     };
@@ -94,7 +95,7 @@ pub(super) type IdsByNaturalKey = HashMap<NaturalKey, Vec<i64>>;
 fn ids_by_natural_key(current: CurrentState<'_>, resource: Resource) -> IdsByNaturalKey {
     let mut index = IdsByNaturalKey::new();
     for record in current.state.get(resource).into_iter().flat_map(BTreeMap::values) {
-        if let Some(key) = current.memory.natural_key(resource, record) {
+        for key in current.memory.natural_keys(resource, record) {
             index.entry(key).or_default().push(record.key.id());
         }
     }
@@ -214,9 +215,10 @@ impl RecordMatcher<'_> {
         let (resource, row) = (self.resource, &self.wanted[at]);
         let named = row.old_name.as_ref().zip(self.live.get(&RecordKey::Id(id)));
         if let Some((old, record)) = named {
-            let live = self.current.memory.natural_key(resource, record);
             // The new name: the input was applied before.
-            if live != NaturalKey::of_name(resource, old) && live != row.natural_key(resource) {
+            let names = [NaturalKey::of_name(resource, old), row.natural_key(resource)];
+            let mut live = self.current.memory.natural_keys(resource, record).map(Some);
+            if !live.any(|it| names.contains(&it)) {
                 let (title, name) = (resource.spec().title, name_of(resource, record));
                 return self
                     .reject(at, format!("the {title} {id} is called `{name}`, not `{old}`"));
@@ -244,7 +246,7 @@ impl RecordMatcher<'_> {
             _ => None,
         });
         let keeps_key = |key: &NaturalKey, record: &Record<'static>| {
-            self.current.memory.natural_key(self.resource, record).as_ref() == Some(key)
+            self.current.memory.natural_keys(self.resource, record).any(|it| it == *key)
         };
         let (kept, renamed): (Vec<_>, Vec<_>) =
             moved.partition(|(_, key, record)| keeps_key(key, record));
@@ -299,7 +301,7 @@ impl RecordMatcher<'_> {
             Some(given) => Some(value_text(given)),
             None => sent?.get(name).map(json_text),
         };
-        let key = NaturalKey::of(resource, Blanks::Exact, value)?;
+        let key = NaturalKey::of(resource, KeyForm::Exact, value)?;
         let index = self.index.get_or_insert_with(|| ids_by_natural_key(current, resource));
         let found = index.get(&key).cloned().unwrap_or_default();
         Some((key, found))
@@ -355,17 +357,15 @@ impl RecordMatcher<'_> {
         let [id] = self.unclaimed(candidates)[..] else { return None };
         let record = self.live.get(&RecordKey::Id(id))?;
         let sent = self.current.memory.sent.get(&(self.resource, record.key.clone()));
+        let forms = self.current.memory.forms(self.resource, &record.key);
         let has_value = |(place, mine): (&usize, &FieldValue<'static>)| {
             let Some(field) = self.resource.spec().fields.get(*place) else { return false };
             let sent = sent.and_then(|sent| sent.get(field.name));
             match (field.role, record.values.get(*place)) {
-                (Role::WriteOnly, _) => sent.is_some_and(|sent| {
-                    fields::equal_values(field, &fields::from_json(sent), mine)
-                }),
-                (Role::Writable, Some(theirs)) => {
-                    fields::equal_values(field, mine, theirs)
-                        || fields::normalized(field, sent, mine, theirs)
+                (Role::WriteOnly, _) => {
+                    sent.is_some_and(|sent| are_equal(field, &from_json(sent), mine))
                 }
+                (Role::Writable, Some(theirs)) => compare(field, mine, theirs, forms).is_same(),
                 _ => true,
             }
         };
@@ -387,11 +387,13 @@ impl RecordMatcher<'_> {
         let Some(row) = self.out.claimed.get(&id).map(|at| &self.wanted[*at]) else { return false };
         let Some(mine) = row.natural_key(resource) else { return false };
         let before = self.base.map(|base| {
-            let record = base.get(&RecordKey::Id(row.id.unwrap_or(id)))?;
-            self.current.memory.natural_key(resource, record)
+            let record = base.get(&RecordKey::Id(row.id.unwrap_or(id)));
+            record.is_some_and(|record| {
+                self.current.memory.natural_keys(resource, record).any(|it| it == mine)
+            })
         });
         // An unedited row does not change the record.
-        let edited = before.is_none_or(|before| before.as_ref() != Some(&mine));
+        let edited = before != Some(true);
         named && mine != *key && edited
     }
 
@@ -429,11 +431,14 @@ impl RecordMatcher<'_> {
     fn same_spelling(&mut self, at: usize) -> Option<i64> {
         let spelling = Some(self.spelling(at)).filter(|it| !it.is_empty())?;
         let (_, candidates) = self.candidates(at)?;
-        let (place, _) = self.resource.spec().field("name")?;
+        let (place, field) = self.resource.spec().field("name")?;
+        let spelling = FieldValue::Text(spelling.into());
+        let memory = self.current.memory;
         let same = |id: &i64| {
-            let record = self.live.get(&RecordKey::Id(*id));
-            let name = record.and_then(|record| record.values.get(place));
-            name.is_some_and(|name| value_text(name) == spelling)
+            let key = RecordKey::Id(*id);
+            let name = self.live.get(&key).and_then(|record| record.values.get(place));
+            let forms = memory.forms(self.resource, &key);
+            name.is_some_and(|name| compare(field, &spelling, name, forms).is_same())
         };
         let same: Vec<_> = self.unclaimed(&candidates).into_iter().filter(same).collect();
         if let [one] = same[..] { Some(one) } else { None }

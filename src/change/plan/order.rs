@@ -6,7 +6,7 @@ use super::request::{RequestSubject, ResolvedRef, request};
 use super::types::{JsonFields, Plan, PlanStep, UnsupportedChange};
 use crate::change::desired::SourceLocation;
 use crate::change::plan::reversibility::{Reversibility, StepRemark};
-use crate::model::natural_key::fold_case;
+use crate::model::equality::fold_case;
 use crate::model::{Resource, Verb};
 
 /// A step without a number. `ResolvedRef::Step` in its subject is the position of a draft.

@@ -6,7 +6,7 @@ use super::order::{assigned, assigned_key};
 use super::request::{RequestSubject, ResolvedRef, request};
 use super::saved::subject;
 use super::types::{Plan, PlanStep};
-use crate::model::natural_key::fold_case;
+use crate::model::equality::fold_case;
 use crate::model::{Resource, Verb};
 
 /// A part of a plan.

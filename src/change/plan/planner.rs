@@ -15,6 +15,7 @@ use crate::change::csv_files::{CsvProblem, CsvProblemKind, CsvProblems};
 use crate::change::desired::{DesiredRecord, DesiredState, RecordRef, SourceLocation};
 use crate::change::policy::{OnConflict, Policy};
 use crate::format::truncate;
+use crate::model::FormEvidence;
 use crate::model::{Field, FieldValue, NaturalKey, Record, RecordKey, Resource, State};
 
 pub(super) struct Planner<'a> {
@@ -112,6 +113,11 @@ impl<'a> Planner<'a> {
             OnConflict::Theirs => self.conflicts.kept.push(conflict),
         }
         used
+    }
+
+    /// The forms in which the service stores values of a record.
+    pub fn forms(&self, resource: Resource, key: &RecordKey) -> FormEvidence<'a> {
+        self.current.memory.forms(resource, key)
     }
 
     pub fn add_unsupported(

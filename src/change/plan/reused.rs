@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use super::fields::text;
 use super::types::{AccountMemory, CurrentState};
 use crate::change::desired::{DesiredRecord, DesiredState};
-use crate::model::natural_key::{domain_host, value_text};
-use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State};
+use crate::model::equality::domain_host;
+use crate::model::natural_key::value_text;
+use crate::model::{FieldValue, KeyForm, NaturalKey, Record, RecordKey, Resource, State};
 
 /// The ids of desired records that other records of the account have now.
 #[derive(Debug, Default)]
@@ -70,8 +71,8 @@ fn is_same<'v>(
     if resource == Resource::QrCodes && date(mine("date")).is_some_and(|it| Some(it) == theirs) {
         return true;
     }
-    let key = NaturalKey::of(resource, Blanks::Exact, |name| mine(name).map(value_text));
-    key.is_some() && key == memory.natural_key(resource, live)
+    let key = NaturalKey::of(resource, KeyForm::Exact, |name| mine(name).map(value_text));
+    key.is_some_and(|key| memory.natural_keys(resource, live).any(|it| it == key))
 }
 
 /// Whether `live` is another record than `row`, because it differs in fields that the API cannot

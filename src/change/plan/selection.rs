@@ -5,7 +5,8 @@ use super::planner::Planner;
 use super::request::ResolvedRef;
 use crate::change::desired::{DesiredRecord, RecordRef};
 use crate::change::record_filter::FilteredRecord;
-use crate::model::natural_key::{fold_case, value_text};
+use crate::model::equality::fold_case;
+use crate::model::natural_key::value_text;
 use crate::model::{Record, RecordKey, Resource};
 
 impl Planner<'_> {

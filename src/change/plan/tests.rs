@@ -64,7 +64,7 @@ pub(crate) fn sheet(resource: Resource, rows: &[Json]) -> DesiredState {
         for (name, value) in json.as_object().unwrap() {
             let (place, _) = resource.spec().field(name).unwrap();
             if name != "id" && name != "channel" {
-                fields.insert(place, fields::from_json(value).into_owned());
+                fields.insert(place, crate::model::value::from_json(value).into_owned());
             }
         }
         let channel = json.get("channel").map(|it| match it.as_str() {

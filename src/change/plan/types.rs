@@ -11,7 +11,8 @@ use crate::change::plan::problems::DecidedConflicts;
 use crate::escaped::Escaped;
 use crate::model::spec::Method;
 use crate::model::{
-    Blanks, NaturalKey, Record, RecordKey, Resource, SentValues, SnapshotId, State, Verb,
+    FormEvidence, KeyForm, NaturalKey, Record, RecordKey, Resource, SentValues, SnapshotId, State,
+    Verb,
 };
 
 /// Fields by name, in the order of the table.
@@ -43,7 +44,22 @@ impl AccountMemory {
         record: &Record<'static>,
     ) -> Option<NaturalKey> {
         let sent = self.sent.get(&(resource, record.key.clone()));
-        NaturalKey::of_record(resource, Blanks::Exact, record, sent)
+        NaturalKey::of_record(resource, KeyForm::Exact, record, sent)
+    }
+
+    /// The natural keys by which a record in the account is found, its own first.
+    pub(crate) fn natural_keys(
+        &self,
+        resource: Resource,
+        record: &Record<'static>,
+    ) -> impl Iterator<Item = NaturalKey> + use<> {
+        let sent = self.sent.get(&(resource, record.key.clone()));
+        NaturalKey::all_of_record(resource, record, sent)
+    }
+
+    /// The forms in which the service stores values of a record.
+    pub(super) fn forms(&self, resource: Resource, key: &RecordKey) -> FormEvidence<'_> {
+        self.sent.get(&(resource, key.clone())).into()
     }
 
     /// The links that linkvault assigned to a campaign.

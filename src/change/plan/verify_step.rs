@@ -4,10 +4,12 @@
 use serde_json::Value as Json;
 
 use super::types::{AccountMemory, CurrentState, JsonFields, PlanStep};
-use crate::change::plan::fields::{equal_values, from_json, sendable, slug, text};
+use crate::change::plan::fields::{sendable, slug, text};
 use crate::change::plan::naming::{ROTATOR, all_fields, name_of, rotator_url};
 use crate::change::plan::request::ResolvedRef;
 use crate::change::plan::reversibility;
+use crate::model::equality::are_equal;
+use crate::model::value::from_json;
 use crate::model::{NaturalKey, Record, RecordKey, Resource, SentFields, Verb};
 
 /// Whether the name and the `before` values of `step` are those of its record, and whether the
@@ -102,7 +104,7 @@ fn value_before(
     let field = resource.spec().field(name);
     let value = field.and_then(|(place, field)| Some((field, record.values.get(place)?)));
     value.zip(before.get(name)).is_some_and(|((field, value), before)| {
-        value.json() == *before || equal_values(field, value, &from_json(before))
+        value.json() == *before || are_equal(field, value, &from_json(before))
     })
 }
 

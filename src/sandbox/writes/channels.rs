@@ -14,7 +14,7 @@ impl WriteHandler<'_> {
         let fields = self.fields(body, &LISTED)?;
         let row = StoredChannel {
             name: self.name(fields.required("name")?),
-            description: fields.text("description")?.unwrap_or_default().to_owned(),
+            description: self.text(fields.text("description")?.unwrap_or_default()),
             color: fields.colour("color", HEX, is_hex)?.unwrap_or_default().to_owned(),
             starred: fields.flag("starred")?.unwrap_or_default(),
             ..StoredChannel::default()
@@ -41,7 +41,7 @@ impl WriteHandler<'_> {
         if let Some(name) = &name {
             self.free_channel_name(Some(id), name)?;
         }
-        let description = fields.text("description")?.map(str::to_owned);
+        let description = fields.text("description")?.map(|it| self.text(it));
         let color = fields.colour("color", HEX, is_hex)?.map(str::to_owned);
         let starred = fields.flag("starred")?;
         let row =

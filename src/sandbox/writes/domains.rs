@@ -28,8 +28,8 @@ impl WriteHandler<'_> {
         }
         let id = self.store.domains.add(Domain {
             domain: self.name(domain),
-            redirectroot: root.to_owned(),
-            redirect404: missing.to_owned(),
+            redirectroot: self.text(root),
+            redirect404: self.text(missing),
             ..Domain::default()
         });
         Ok(Answer::Created(object([("id", json!(RenderOptions(self.behaviour).id(id)))])))
@@ -41,8 +41,8 @@ impl WriteHandler<'_> {
         body: Option<&[u8]>,
     ) -> Result<Answer, RequestRefusal> {
         let fields = self.fields(body, &["redirectroot", "redirect404"])?;
-        let root = fields.url("redirectroot")?.map(str::to_owned);
-        let missing = fields.url("redirect404")?.map(str::to_owned);
+        let root = fields.url("redirectroot")?.map(|it| self.text(it));
+        let missing = fields.url("redirect404")?.map(|it| self.text(it));
         let row =
             self.store.domains.get_mut(id).ok_or_else(|| RequestRefusal::unknown("domain"))?;
         set(&mut row.redirectroot, &mut row.extra, "redirectroot", root);

@@ -10,7 +10,7 @@ mod qr_codes;
 pub use pixels::TYPES as PIXEL_TYPES;
 use serde_json::{Value, json};
 
-use super::behaviour::{Behaviour, Names};
+use super::behaviour::{Behaviour, Names, StoredTexts};
 use super::fields::{RequestFields, RequestRefusal};
 use super::render::Object;
 use super::routes::Route;
@@ -82,15 +82,47 @@ impl WriteHandler<'_> {
 
     /// A name as the service stores it.
     fn name(&self, given: &str) -> String {
+        let text = self.text(given);
         match self.behaviour.names {
-            Names::Kept => given.to_owned(),
-            Names::Lowered => given.to_lowercase(),
+            Names::Kept => text,
+            Names::Lowered => text.to_lowercase(),
+        }
+    }
+
+    /// A text as the service stores it.
+    fn text(&self, given: &str) -> String {
+        match self.behaviour.texts {
+            StoredTexts::Kept => given.to_owned(),
+            StoredTexts::Trimmed => given.trim().to_owned(),
+            StoredTexts::Collapsed => given.split_whitespace().collect::<Vec<_>>().join(" "),
+            StoredTexts::Lowered => given.to_lowercase(),
+            StoredTexts::WithoutSlash => given.trim_end_matches('/').to_owned(),
+            StoredTexts::Encoded => encoded(given),
+            StoredTexts::Escaped => escaped(given),
         }
     }
 
     fn link_exists(&self, id: u64) -> bool {
         id > 0 && self.behaviour.links.is_none_or(|largest| id <= largest)
     }
+}
+
+/// A URL in percent-encoding; other texts unchanged.
+fn encoded(text: &str) -> String {
+    if !text.contains("://") {
+        return text.to_owned();
+    }
+    let encode = |byte: u8| match byte.is_ascii_graphic() {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+/// A text with the entities that PHP's `htmlspecialchars` writes.
+fn escaped(text: &str) -> String {
+    let pairs = [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&#039;")];
+    pairs.iter().fold(text.to_owned(), |text, (plain, entity)| text.replace(plain, entity))
 }
 
 /// Refuses another record if the plan's maximum is reached.

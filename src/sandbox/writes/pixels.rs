@@ -30,7 +30,7 @@ impl WriteHandler<'_> {
         let fields = self.fields(body, &["type", "name", "tag"])?;
         let kind = fields.required("type")?;
         let name = fields.required("name")?;
-        let tag = fields.required("tag")?;
+        let tag = self.text(fields.required("tag")?);
         let known = TYPES.contains(&kind);
         if !known && self.behaviour.pixel_type == PixelType::Refuse {
             return Err(RequestRefusal::bad("The pixel type is not supported."));
@@ -42,7 +42,7 @@ impl WriteHandler<'_> {
         let row = Pixel {
             kind: kind.to_owned(),
             name: self.name(name),
-            tag: tag.to_owned(),
+            tag,
             date: datetime(self.now),
             ..Pixel::default()
         };
