@@ -19,27 +19,46 @@ use crate::model::{
     Equality, FieldValue, RecordKey, Resource, Role, RunId, SentValue, SnapshotId, State, Verb,
 };
 use crate::vault::id_map::IdMapping;
-use crate::vault::journal::{JournalStep, NewRun, Run, RunCommand, RunStatus, StepState};
+use crate::vault::journal::{
+    JournalStep, NewRun, Run, RunCommand, RunStatus, StepState, VerifiedState,
+};
 use crate::vault::{Vault, VaultError};
 
 /// The sent values and replaced ids that the vault has stored, for a plan.
 pub fn account_memory(vault: &Vault) -> Result<AccountMemory, VaultError> {
     let mut sent = vault.sent_values(None, &Resource::ALL)?;
-    // The form of these values is not known yet.
-    for row in vault.unseen_steps()? {
-        let Ok(step) = parse_step(&row) else { continue };
-        let Some(id) = row.id.or(step.id) else { continue };
-        let fields = sent.entry((step.resource, RecordKey::Id(id))).or_default();
-        for (name, value) in step.request.body.iter().flatten() {
-            if step.resource.spec().field(name).is_some_and(|(_, field)| field.is_read())
-                && stored_form(fields, name)
-                    .is_none_or(|form| form.sent != value && form.stored != Some(value))
-            {
-                fields.extend([unseen_form(name, value)]);
-            }
+    for ((resource, key, name), value) in unseen_values(vault)? {
+        let fields = sent.entry((resource, key)).or_default();
+        let is_known = stored_form(fields, &name)
+            .is_some_and(|form| form.sent == &value || form.stored == Some(&value));
+        if !is_known {
+            fields.extend([unseen_form(&name, &value)]);
         }
     }
     Ok(AccountMemory { ids: vault.id_map("")?, sent, ..AccountMemory::default() })
+}
+
+/// The values that lists show and that were sent, but not read since, by record and field.
+fn unseen_values(
+    vault: &Vault,
+) -> Result<BTreeMap<(Resource, RecordKey, String), Json>, VaultError> {
+    let mut unseen = BTreeMap::new();
+    for row in vault.steps_since_unseen()? {
+        let Ok(step) = parse_step(&row) else { continue };
+        let Some(id) = row.id.or(step.id) else { continue };
+        let is_unseen = matches!(row.verified, None | Some(VerifiedState::Hidden));
+        for (name, value) in step.request.body.iter().flatten() {
+            let field = (step.resource, RecordKey::Id(id), name.clone());
+            if is_unseen
+                && step.resource.spec().field(name).is_some_and(|(_, field)| field.is_read())
+            {
+                unseen.insert(field, value.clone());
+            } else {
+                unseen.remove(&field);
+            }
+        }
+    }
+    Ok(unseen)
 }
 
 /// Like [`account_memory`], to check whether `steps` are stale.
@@ -405,7 +424,7 @@ pub(super) fn id_mapping(step: &PlanStep, id: Option<i64>) -> Option<IdMapping> 
 mod tests {
     use crate::apply::remember::*;
     use crate::apply::tests::step;
-    use crate::vault::journal::{NewRun, StepResult};
+    use crate::vault::journal::{NewRun, StepResult, StepVerification};
     use serde_json::json;
 
     /// Seeds 70003818, 70000024, 70001377 and 70003504 of `sim::migrations`: the response to a
@@ -469,6 +488,43 @@ mod tests {
             let value = it.value.to_string();
             vault.remember(it.resource, &it.key, &it.field, &value, Timestamp(0)).unwrap();
         }
+    }
+
+    /// Seed 20213 of `sim::random_pushes`: the list could not be read after the first run.
+    #[test]
+    fn a_value_that_no_list_showed_counts_until_a_later_write_is_verified() {
+        let mut vault = Vault::in_memory().unwrap();
+        let mut run = |name: &str, verified: Option<VerifiedState>| {
+            let body = json!({"name": name}).as_object().cloned();
+            let mut step = step(1, Resource::Channels, Verb::Update, "/x", body.map(Json::Object));
+            step.id = Some(3);
+            let new = NewRun {
+                command: RunCommand::Import,
+                input: String::new(),
+                plan_id: name.to_owned(),
+                plan: String::new(),
+                touched: vec![Resource::Channels],
+                before: SnapshotId::default(),
+                steps: vec![serde_json::to_string(&step).unwrap()],
+            };
+            let now = Timestamp(0);
+            let number = vault.begin_run(&new, now).unwrap();
+            vault.record_result(number, 1, &StepResult::of(StepState::Done), now, false).unwrap();
+            let result = verified.map(|result| StepVerification {
+                step: 1,
+                result,
+                remark: None,
+                id: None,
+                remember: Vec::new(),
+                maps: None,
+            });
+            vault.verify_steps(number, result.as_slice(), now).unwrap();
+            vault.suspend_run(number, RunStatus::Complete, None, 0, now).unwrap();
+            unseen_values(&vault).unwrap().into_values().collect::<Vec<_>>()
+        };
+        assert_eq!(run("News", Some(VerifiedState::Hidden)), [json!("News")]);
+        assert_eq!(run("NEWS", Some(VerifiedState::Verified)), Vec::<Json>::new());
+        assert_eq!(run("Other", None), [json!("Other")]);
     }
 
     #[test]

@@ -407,14 +407,19 @@ impl Vault {
         self.steps_where(run, "ORDER BY step", [run])
     }
 
-    /// The creates and updates that were done and whose result no list has shown since, because it
-    /// could not be read. Not those of QR codes, of which no list shows what was sent.
-    pub fn unseen_steps(&self) -> Result<Vec<JournalStep>, VaultError> {
-        let unseen = "WHERE state = 'done' AND (verified IS NULL OR verified = 'unverifiable')
+    /// The creates and updates that were done since the first run after which a list could not be
+    /// read, so that no list showed their result. Not those of QR codes, of which no list shows what
+    /// was sent.
+    pub fn steps_since_unseen(&self) -> Result<Vec<JournalStep>, VaultError> {
+        let is_write = "state = 'done'
              AND CASE WHEN json_valid(spec) THEN spec ->> 'verb' IN ('create', 'update')
-                 AND spec ->> 'resource' <> 'qr_codes' END
-             ORDER BY run, step";
-        let sql = STEP.replace("WHERE run = ?1", unseen);
+                 AND spec ->> 'resource' <> 'qr_codes' END";
+        let unseen = format!(
+            "WHERE run >= (SELECT min(run) FROM step
+               WHERE (verified IS NULL OR verified = 'unverifiable') AND {is_write})
+             AND {is_write} ORDER BY run, step"
+        );
+        let sql = STEP.replace("WHERE run = ?1", &unseen);
         let read = || -> Result<Vec<JournalStep>, TransactionError> {
             let mut find = self.db.prepare_cached(&sql)?;
             let mut rows = find.query([])?;

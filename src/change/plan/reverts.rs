@@ -1,8 +1,9 @@
 //! Finds changes that may revert another person's edit. Without the state from which a file was
 //! exported, an old value in it may be a cell that nobody edited.
 
-use super::fields;
 use super::types::{PlanStep, PossibleRevert};
+use crate::model::equality::are_equal;
+use crate::model::value::from_json;
 use crate::model::{Record, SnapshotId, Verb};
 
 /// The fields that an update sets to a value of one of the record's `versions`. Each version has the
@@ -15,10 +16,10 @@ pub fn possible_reverts(
     let after = step.after.as_ref().filter(|_| step.verb == Verb::Update);
     let reverted = after.into_iter().flatten().filter_map(|(name, after)| {
         let (place, field) = step.resource.spec().field(name)?;
-        let wanted = fields::from_json(after);
+        let wanted = from_json(after);
         let has_it = |(_, record): &&(SnapshotId, Record<'static>)| {
             let value = record.values.get(place);
-            value.is_some_and(|value| fields::equal_values(field, &wanted, value))
+            value.is_some_and(|value| are_equal(field, &wanted, value))
         };
         let (snapshot, _) = versions.iter().rev().find(has_it)?;
         Some(PossibleRevert {
