@@ -16,7 +16,8 @@ use crate::change::plan::{
 use crate::clock::Timestamp;
 use crate::model::sent_values::{form_of, stored_form, unseen_form};
 use crate::model::{
-    Equality, FieldValue, RecordKey, Resource, Role, RunId, SentValue, SnapshotId, State, Verb,
+    Equality, FieldValue, RecordKey, Resource, Role, RunId, SentValue, SentValues, SnapshotId,
+    State, Verb,
 };
 use crate::vault::id_map::IdMapping;
 use crate::vault::journal::{
@@ -345,24 +346,25 @@ pub(super) fn rotator_after_step(
 /// The forms that the service has stored the values of `step` in, from the list in `state`, for the
 /// record `id`. An exact value is noted only in place of another form of the same value.
 pub(super) fn stored_forms(
-    vault: &Vault,
+    known: &SentValues,
     step: &PlanStep,
     id: i64,
     state: &State,
-) -> Result<Vec<SentValue>, VaultError> {
+) -> Vec<SentValue> {
     let key = RecordKey::Id(id);
     let record = state.get(step.resource).and_then(|records| records.get(&key));
     let sent = step.request.body.as_ref().or(step.after.as_ref());
-    let Some((record, sent)) = record.zip(sent) else { return Ok(Vec::new()) };
+    let Some((record, sent)) = record.zip(sent) else { return Vec::new() };
     // An update repeats some values. They are stored already, or get a form by this write.
     let is_changed = |name: &str| step.after.as_ref().is_none_or(|it| it.contains_key(name));
-    let known = vault.remembered(step.resource, &key)?;
+    let known = known.get(&(step.resource, key));
+    let has_form = |name: &str| known.is_some_and(|known| stored_form(known, name).is_some());
     let mut forms = Vec::new();
     for (name, sent) in sent {
         let Some((place, field)) = step.resource.spec().field(name) else { continue };
         let Some(found) = record.values.get(place).filter(|_| field.is_read()) else { continue };
         let is_noted = match became(field, sent, found) {
-            Equality::Equal => is_changed(name) && stored_form(&known, field.name).is_some(),
+            Equality::Equal => is_changed(name) && has_form(field.name),
             Equality::Stored => true,
             Equality::Different => false,
         };
@@ -371,7 +373,7 @@ pub(super) fn stored_forms(
             forms.push(remembered(step, id, &name, &form));
         }
     }
-    Ok(forms)
+    forms
 }
 
 /// Leaves out the values that an update had to repeat and did not change. They are stored already,

@@ -426,6 +426,7 @@ impl PlanRunner<'_> {
         let (mut all, mut problems) = (Vec::new(), Vec::new());
         let made = self.created_records(state);
         let new: BTreeSet<_> = made.values().copied().collect();
+        let known = self.vault.sent_values(None, &Resource::ALL)?;
         for work in &self.all {
             let step = &work.step;
             let name = || step_title(step);
@@ -459,7 +460,7 @@ impl PlanRunner<'_> {
             let mut remember =
                 learned.map_or_else(Vec::new, |id| remember::sent_values_of_step(step, id));
             if let Some(id) = id {
-                remember.extend(remember::stored_forms(self.vault, step, id, state)?);
+                remember.extend(remember::stored_forms(&known, step, id, state));
                 remember.extend(remember::rotator_after_step(self.vault, step, id, state)?);
             }
             all.push(StepVerification {
