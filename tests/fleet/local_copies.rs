@@ -9,7 +9,7 @@ use linkvault::vault::lock::Lock;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{LiveService, TestEnvironment};
+use crate::support::{KEY, LiveService, TestEnvironment};
 
 /// A machine with four accounts. The vaults of the first three live in a store.
 struct Machine {
@@ -170,7 +170,7 @@ fn a_copy_that_is_removed_after_its_fetch_is_not_replaced_by_a_new_vault() {
     let machine = Machine::new(&service);
     machine.run(&["backup", "a", "-q"]);
     let head = fs::read(machine.store.path().join("a/HEAD")).unwrap();
-    let script = format!("rm {}; echo $LINKS_KEY", machine.path("a.db").display());
+    let script = format!("rm {}; echo {KEY}", machine.path("a.db").display());
     let command = format!("key_command = {}", json!(["sh", "-c", script]));
     let text = machine.environment.text("config.toml");
     let removing = text.replacen("key_env = \"LINKS_KEY\"", &command, 1);
