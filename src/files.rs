@@ -382,6 +382,21 @@ pub fn is_at(_: &File, path: &Path) -> io::Result<bool> {
     Ok(path.exists())
 }
 
+/// Whether files can be created in `folder`, which need not exist: creates something in it, or in
+/// its nearest existing parent, and removes it again.
+///
+/// # Errors
+/// If not.
+pub fn try_folder(folder: &Path) -> io::Result<()> {
+    let exists = |path: &&Path| path.symlink_metadata().is_ok();
+    let existing = folder.ancestors().filter(|path| !path.as_os_str().is_empty()).find(exists);
+    let existing = existing.unwrap_or(Path::new("."));
+    if existing == folder {
+        return tempfile::Builder::new().prefix(".linkvault").tempfile_in(folder).map(drop);
+    }
+    tempfile::Builder::new().prefix(".linkvault").tempdir_in(existing)?.close()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

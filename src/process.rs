@@ -1,6 +1,7 @@
 //! Runs programs that the configuration names, without a shell and with a time limit.
 
 use std::io::{ErrorKind, Read, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -23,6 +24,37 @@ pub struct ProcessInput<'a> {
     pub set: &'a [(&'a str, &'a str)],
     /// Names of environment variables to remove.
     pub hidden: &'a [String],
+}
+
+/// Finds `program` as the system does that starts it: by its path, or in the folders of `PATH`.
+///
+/// # Errors
+/// In words, if there is no such file, or it may not be run.
+pub fn find(program: &str) -> Result<PathBuf, String> {
+    let is_path = program.contains(std::path::MAIN_SEPARATOR);
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let places: Vec<_> = match is_path {
+        true => vec![PathBuf::from(program)],
+        false => std::env::split_paths(&folders).map(|folder| folder.join(program)).collect(),
+    };
+    if let Some(found) = places.iter().find(|place| is_executable(place)) {
+        return Ok(found.clone());
+    }
+    Err(match places.iter().find(|place| place.is_file()) {
+        Some(file) => format!("{} is not executable", file.display()),
+        None if is_path => format!("there is no file {program}"),
+        None => format!("no folder of PATH has `{program}`"),
+    })
+}
+
+#[cfg(unix)]
+fn is_executable(file: &Path) -> bool {
+    file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+#[cfg(not(unix))]
+fn is_executable(file: &Path) -> bool {
+    file.is_file() || file.with_extension("exe").is_file()
 }
 
 /// Exit status and output of a program.

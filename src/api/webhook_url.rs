@@ -34,6 +34,14 @@ impl WebhookUrl {
         &self.url
     }
 
+    /// The address of the host's root.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        let place = self.url.find("://").map_or(0, |at| at + 3);
+        let end = self.url[place..].find(['/', '?']).map_or(self.url.len(), |at| place + at);
+        &self.url[..end]
+    }
+
     /// Whether the connection is encrypted.
     #[must_use]
     pub fn secure(&self) -> bool {

@@ -3,9 +3,9 @@
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use super::commands::{
-    apply, backup, capabilities, check, completions, daemon, diff, doctor, export, fleet, forget,
-    import, init, log, man, migrate, plan, rehearse, resolve, restore, resume, runs, sandbox, show,
-    snapshots, status, template, ui, undo, vault, worker,
+    alerts, apply, backup, capabilities, check, completions, daemon, diff, doctor, export, fleet,
+    forget, import, init, log, man, migrate, plan, rehearse, resolve, restore, resume, runs,
+    sandbox, show, snapshots, status, template, ui, undo, vault, worker,
 };
 use super::global::{GlobalArgs, Log, LogFormat};
 use super::logging::DECISIONS;
@@ -69,6 +69,7 @@ pub enum Command {
     Vault(vault::Args),
     Daemon(daemon::Args),
     Status(status::Args),
+    Alerts(alerts::Args),
     Worker(worker::Args),
     Fleet(fleet::Args),
     Ui(ui::Args),

@@ -71,6 +71,7 @@ fn dispatch(command: Command, app: &Arc<App>) -> Result<Exit, CliError> {
         Command::Sandbox(args) => c::sandbox::run(&args, app),
         Command::Daemon(args) => c::daemon::run(&args, app),
         Command::Status(args) => c::status::run(&args, app),
+        Command::Alerts(args) => c::alerts::run(&args, app),
         Command::Worker(args) => c::worker::run(&args, app),
         Command::Fleet(args) => c::fleet::run(args, app),
     }

@@ -143,6 +143,15 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         NextStep::RunAgainLater => "run the command again later",
         NextStep::WaitForLock => "wait for it, or set a time to wait with --lock-timeout",
         NextStep::WaitForProcess => "wait for it, and run the command again",
+        NextStep::NameFolder => {
+            "correct the folder in the configuration, or let this user write to it"
+        }
+        NextStep::CorrectAlerts => {
+            "correct it in the configuration, then run `linkvault alerts test`"
+        }
+        NextStep::AddAlerts => {
+            "add `webhook` or `command` to `[accounts.NAME.alerts]` or `[defaults.alerts]`"
+        }
         NextStep::SetHome => "set LINKVAULT_HOME to a folder for them",
         NextStep::AddAccount => {
             "run `linkvault init` to add an account, or try things with the built-in account \

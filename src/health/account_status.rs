@@ -45,6 +45,8 @@ pub struct AccountStatus {
     pub limit: Option<u64>,
     /// Number of writes in unfinished runs whose outcome is not known.
     pub unknown_writes: u64,
+    /// Number of alerts that could not be delivered.
+    pub undelivered_alerts: u64,
     /// Alerts for problems that began or ended since the persisted state was written.
     #[serde(skip)]
     pub new_alerts: Vec<Alert>,
@@ -113,6 +115,7 @@ impl AccountStatus {
         let fields_since = recent.iter().map(|it| it.at).min();
         let field_changes: Vec<_> = recent.into_iter().map(|it| it.change.clone()).collect();
         let removals = summary.removals.unacknowledged(persisted.acknowledged, now);
+        let undelivered = persisted.pending_alerts().and_then(|it| it.undelivered());
         let facts = HealthFacts {
             attempt: result.as_ref(),
             failing_since: persisted.failing_since,
@@ -128,6 +131,7 @@ impl AccountStatus {
             unknown_since: summary.unknown_since,
             field_changes: &field_changes,
             fields_since,
+            undelivered: undelivered.as_ref(),
         };
         let (problems, new_alerts) = rules::evaluate(&persisted.problems, &facts, account, now);
         let health = match problems.first().map(|problem| problem.kind) {
@@ -161,6 +165,7 @@ impl AccountStatus {
             totals: persisted.totals,
             limit: summary.limit,
             unknown_writes: summary.unknown_writes,
+            undelivered_alerts: undelivered.map_or(0, |it| it.alerts),
             new_alerts,
         }
     }

@@ -21,6 +21,7 @@ pub fn sentence(account: &str, alert: &Alert) -> String {
             let hint = alert.hint.as_ref().map_or(String::new(), |hint| format!(". {hint}"));
             format!("linkvault: {account}: {message} (since {}){hint}", since.iso())
         }
+        AlertEvent::Test => format!("linkvault: {account}: {message}"),
         AlertEvent::Ended => {
             let minutes = at.since(*since).as_secs().div_ceil(60);
             let (hours, minutes) = (minutes / 60, minutes % 60);
@@ -35,6 +36,15 @@ pub fn sentence(account: &str, alert: &Alert) -> String {
     Escaped(text).to_string()
 }
 
+/// The name of the alert's problem; `test` for a test.
+#[must_use]
+pub fn problem(alert: &Alert) -> &'static str {
+    match alert.event {
+        AlertEvent::Test => "test",
+        AlertEvent::Begun | AlertEvent::Ended => alert.kind.name(),
+    }
+}
+
 /// The JSON document: the body of a webhook, and the standard input of an alert command.
 #[must_use]
 pub fn document(account: &str, alert: &Alert) -> Json {
@@ -42,7 +52,7 @@ pub fn document(account: &str, alert: &Alert) -> Json {
         "format": 1,
         "account": account,
         "event": alert.event.name(),
-        "problem": alert.kind.name(),
+        "problem": problem(alert),
         "since": alert.since.iso(),
         "at": alert.at.iso(),
         "message": alert.message,

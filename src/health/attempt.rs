@@ -151,6 +151,8 @@ named! {
         Unknown = "unknown",
         /// The newest backup found that the service sends other fields than before.
         Fields = "fields",
+        /// Alerts or the heartbeat could not be delivered. It causes no alert itself.
+        Undelivered = "undelivered",
     }
 }
 
@@ -242,6 +244,8 @@ pub struct Alert {
 named! {
     /// Whether a problem began or ended.
     pub enum AlertEvent {
+        /// A test by a user; there is no problem.
+        Test = "test",
         /// The problem began.
         Begun = "begun",
         /// The problem was resolved.

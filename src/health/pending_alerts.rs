@@ -32,6 +32,9 @@ pub struct PendingAlert {
     pub tries: u32,
     /// Earliest time of the next delivery.
     pub next: Timestamp,
+    /// Why the last delivery failed.
+    #[serde(default)]
+    pub error: Option<String>,
 }
 
 impl PendingAlert {
@@ -49,6 +52,36 @@ pub struct PendingAlerts {
     pub outbox: Vec<PendingAlert>,
     /// Whether a heartbeat is pending.
     pub heartbeat: bool,
+    /// Why its last delivery failed.
+    pub heartbeat_error: Option<String>,
+}
+
+/// Alerts and a heartbeat whose delivery failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndeliveredAlerts {
+    /// Number of alerts that wait because the delivery of one failed.
+    pub alerts: u64,
+    /// When the first of them was made; `None` if only the heartbeat failed.
+    pub since: Option<Timestamp>,
+    /// Why the last delivery failed.
+    pub error: String,
+}
+
+impl PendingAlerts {
+    /// What could not be delivered; `None` if no delivery failed. Later alerts of a channel wait
+    /// for the failed one.
+    #[must_use]
+    pub fn undelivered(&self) -> Option<UndeliveredAlerts> {
+        let failed = self.outbox.iter().filter(|it| it.tries > 0);
+        let channels: Vec<_> = failed.clone().map(|it| it.channel).collect();
+        let waiting = || self.outbox.iter().filter(|it| channels.contains(&it.channel));
+        let error = failed.filter_map(|it| it.error.clone()).next_back();
+        let heartbeat = self.heartbeat_error.clone().filter(|_| self.heartbeat);
+        let unknown = || "the reason is not known".to_owned();
+        let error = error.or(heartbeat).or_else(|| (!channels.is_empty()).then(unknown))?;
+        let since = waiting().map(|it| it.alert.at).min();
+        Some(UndeliveredAlerts { alerts: waiting().count() as u64, since, error })
+    }
 }
 
 /// The most pending alerts; beyond that, the oldest are dropped.
@@ -66,6 +99,7 @@ pub fn enqueue(outbox: &mut Vec<PendingAlert>, alerts: &[Alert], channels: &[Ale
             channel: *channel,
             tries: 0,
             next: alert.at,
+            error: None,
         }));
     }
     outbox.drain(..outbox.len().saturating_sub(MAX_PENDING));
@@ -108,6 +142,9 @@ impl CircuitBreaker {
             return Err(DeliveryError::CircuitOpen);
         }
         let sent = send();
+        if sent.is_err() && clock.interrupted() {
+            return Err(DeliveryError::CircuitOpen);
+        }
         let now = clock.monotonic();
         if sent.is_err() && now.saturating_sub(begun) >= SLOW {
             breaker().insert(target, now + OPEN_TIME);
@@ -137,7 +174,8 @@ fn is_due(item: &PendingAlert, now: Timestamp) -> bool {
 
 /// Calls `send` for each alert that is ready, in order, and removes the delivered ones. After a
 /// failure the channel waits until the alert's next time, so that the end of a problem never
-/// arrives before its beginning. Returns the errors.
+/// arrives before its beginning. Returns the errors. An alert that is too old is dropped, unless it
+/// is the newest of its channel: that one shows that the channel does not work.
 pub fn deliver(
     outbox: &mut Vec<PendingAlert>,
     now: Timestamp,
@@ -145,7 +183,9 @@ pub fn deliver(
 ) -> Vec<String> {
     let mut failures = Vec::new();
     let mut blocked = Vec::new();
+    let mut later: Vec<_> = outbox.iter().map(|it| it.channel).collect();
     outbox.retain_mut(|item| {
+        later.remove(0);
         if blocked.contains(&item.channel) {
             return true;
         }
@@ -155,10 +195,12 @@ pub fn deliver(
         }
         let Err(undelivered) = send(item) else { return false };
         blocked.push(item.channel);
-        let expired = now.since(item.alert.at) > DELIVERY_TIMEOUT;
+        let is_newest = !later.contains(&item.channel);
+        let expired = !is_newest && now.since(item.alert.at) > DELIVERY_TIMEOUT;
         let DeliveryError::Failed(why) = undelivered else { return !expired };
         item.tries = item.tries.saturating_add(1);
         item.next = now.plus(pause(item.tries));
+        item.error = Some(why.clone());
         failures.push(if expired { format!("{why}; the alert is dropped") } else { why });
         !expired
     });
@@ -242,6 +284,26 @@ mod tests {
     }
 
     #[test]
+    fn alerts_that_wait_for_a_failed_one_are_undelivered() {
+        let mut pending = PendingAlerts::default();
+        let both = [AlertChannel::Webhook, AlertChannel::Command];
+        enqueue(&mut pending.outbox, &[alert(1), alert(2)], &both);
+        assert_eq!(pending.undelivered(), None, "no delivery was tried");
+        deliver(&mut pending.outbox, Timestamp(2), |item| match item.channel {
+            AlertChannel::Webhook => Err(DeliveryError::CircuitOpen),
+            AlertChannel::Command => Err(DeliveryError::Failed("no shell".to_owned())),
+        });
+        let found = pending.undelivered().unwrap();
+        assert_eq!((found.alerts, found.since), (2, Some(Timestamp(1))));
+        assert_eq!(found.error, "no shell");
+        let heartbeat_error = Some("no host".to_owned());
+        let only = PendingAlerts { heartbeat: true, heartbeat_error, ..PendingAlerts::default() };
+        let found = only.undelivered().unwrap();
+        assert_eq!((found.alerts, found.since, found.error.as_str()), (0, None, "no host"));
+        assert_eq!(PendingAlerts { heartbeat: false, ..only }.undelivered(), None);
+    }
+
+    #[test]
     fn a_dead_host_is_waited_for_once_for_a_thousand_accounts() {
         let (breaker, clock) = (CircuitBreaker::default(), SimulatedClock::new(Timestamp(0)));
         let dead = || {
@@ -295,15 +357,21 @@ mod tests {
         let pauses: Vec<_> = (1..12).map(|tries| pause(tries).as_secs()).collect();
         assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]);
         assert_eq!(pause(u32::MAX), MAX_PAUSE);
-        let mut outbox = outbox(&[0]);
+        let mut outbox = outbox(&[0, 1]);
         let (mut now, mut tries) = (Timestamp(0), 0);
-        while !outbox.is_empty() {
+        while outbox.len() > 1 {
             tries += 1;
             assert!(tries < 200);
             deliver(&mut outbox, now, |_| Err(DeliveryError::Failed("no".to_owned())));
-            now = outbox.first().map_or(now, |item| item.next);
+            now = outbox.first().map_or(now, |item| item.next.max(now));
         }
         assert!(now.since(Timestamp(0)) > DELIVERY_TIMEOUT);
+        // The newest stays.
+        deliver(&mut outbox, Timestamp(i64::MAX / 2), |_| Err(DeliveryError::Failed("no".into())));
+        let pending = PendingAlerts { outbox, ..PendingAlerts::default() };
+        let undelivered = pending.undelivered().unwrap();
+        assert_eq!((undelivered.alerts, undelivered.since), (1, Some(Timestamp(1))));
+        assert_eq!(undelivered.error, "no");
     }
 
     #[test]

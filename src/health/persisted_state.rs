@@ -83,6 +83,8 @@ pub struct PersistedState {
     pub watched: Option<Timestamp>,
     /// Whether the heartbeat of a complete backup is not delivered yet.
     pub heartbeat: bool,
+    /// Why the last delivery of the heartbeat failed.
+    pub heartbeat_error: Option<String>,
     /// Errors of the work after the daemon's newest backup.
     pub after: Option<Vec<String>>,
     /// Attempts that are not written to the file yet.
@@ -105,6 +107,7 @@ impl PendingAlerts {
         let find = |item: &PendingAlert| state.outbox.iter().find(|it| it.is_same(item)).cloned();
         self.outbox = self.outbox.iter().filter_map(find).collect();
         self.heartbeat &= state.heartbeat;
+        self.heartbeat_error.clone_from(&state.heartbeat_error);
     }
 }
 
@@ -201,8 +204,11 @@ impl PersistedState {
     /// What is not delivered yet; `None` if all is.
     #[must_use]
     pub fn pending_alerts(&self) -> Option<PendingAlerts> {
-        let pending = PendingAlerts { outbox: self.outbox.clone(), heartbeat: self.heartbeat };
-        (pending != PendingAlerts::default()).then_some(pending)
+        (self.heartbeat || !self.outbox.is_empty()).then(|| PendingAlerts {
+            outbox: self.outbox.clone(),
+            heartbeat: self.heartbeat,
+            heartbeat_error: self.heartbeat_error.clone(),
+        })
     }
 
     /// Removes the alerts that were `taken` for delivery and are not `left`. Those that were added
@@ -220,6 +226,9 @@ impl PersistedState {
         });
         self.outbox = outbox.collect();
         self.heartbeat &= left.heartbeat || !taken.heartbeat;
+        if taken.heartbeat {
+            self.heartbeat_error.clone_from(&left.heartbeat_error);
+        }
     }
 
     /// Whether a backup has reported the same change.

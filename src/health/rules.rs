@@ -9,6 +9,7 @@ use crate::health::attempt::{
     Alert, AlertEvent, AttemptOutcome, BackupAttempt, HealthProblem, ProblemKind,
 };
 use crate::health::field_change_text::sentences;
+use crate::health::pending_alerts::UndeliveredAlerts;
 use crate::health::persisted_state::PostponedBackups;
 use crate::health::removals::{OpenRemovals, emptied_text, removed_text};
 use crate::model::field_changes::ServiceFieldChange;
@@ -44,6 +45,8 @@ pub struct HealthFacts<'a> {
     pub field_changes: &'a [ServiceFieldChange],
     /// End of that backup.
     pub fields_since: Option<Timestamp>,
+    /// Alerts and a heartbeat that could not be delivered.
+    pub undelivered: Option<&'a UndeliveredAlerts>,
 }
 
 /// What a rule found about one kind of problem.
@@ -87,7 +90,8 @@ pub fn evaluate(
             (ProblemVerdict::Open { message, hint, since, newest }, before) => {
                 let since = since.map_or(now, |since| since.min(now));
                 let since = before.map_or(since, |problem| problem.since);
-                if before.is_none_or(|it| newest > Some(it.newest.unwrap_or(it.since))) {
+                let is_new = before.is_none_or(|it| newest > Some(it.newest.unwrap_or(it.since)));
+                if is_new && kind != ProblemKind::Undelivered {
                     alerts.push(alert(AlertEvent::Begun, since, &message, hint.as_ref()));
                 }
                 problems.push(HealthProblem { kind, since, message, hint, newest });
@@ -122,6 +126,7 @@ fn evaluate_kind(
         ProblemKind::PostBackup => after(facts),
         ProblemKind::Unknown => unknown(facts, account),
         ProblemKind::Fields => fields(facts, account),
+        ProblemKind::Undelivered => undelivered(facts, account),
     }
 }
 
@@ -342,6 +347,25 @@ fn fields(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
             "run `linkvault doctor {account}` to list the changes; backups keep all fields as sent"
         )),
         since: facts.fields_since,
+    }
+}
+
+fn undelivered(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
+    // An alert about alerts would wait behind them.
+    let Some(found) = facts.undelivered else { return ProblemVerdict::Replaced };
+    let what = match found.alerts {
+        0 => "the heartbeat was not delivered".to_owned(),
+        1 => "an alert was not delivered".to_owned(),
+        alerts => format!("{alerts} alerts were not delivered"),
+    };
+    ProblemVerdict::Open {
+        newest: None,
+        message: format!("{what}: {}", truncate(&found.error, MAX_REASON)),
+        hint: Some(format!(
+            "run `linkvault doctor {account}` to find the cause, then \
+             `linkvault alerts test {account}`; the delivery is retried automatically"
+        )),
+        since: found.since,
     }
 }
 

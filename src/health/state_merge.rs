@@ -26,6 +26,7 @@ impl PersistedState {
         }
         if self.heartbeat == base.heartbeat {
             self.heartbeat = theirs.heartbeat;
+            self.heartbeat_error.clone_from(&theirs.heartbeat_error);
         }
         let watched = [self.watched, theirs.watched].into_iter().flatten().min();
         self.take_record(theirs);

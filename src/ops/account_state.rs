@@ -212,7 +212,7 @@ pub fn apply_status(
         let (account, text) = (&account.name, alert_message::sentence(&account.name, alert));
         match alert.event {
             AlertEvent::Begun => tracing::warn!(account, "{text}"),
-            AlertEvent::Ended => tracing::info!(account, "{text}"),
+            AlertEvent::Ended | AlertEvent::Test => tracing::info!(account, "{text}"),
         }
     }
     persisted.problems.clone_from(&status.problems);

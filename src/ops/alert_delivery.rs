@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use super::Env;
 use super::account_session::trusted_certificates;
+use super::{Env, OpError};
 use crate::api::redact::Redactor;
-use crate::api::ureq::post_message::post_message;
-use crate::clock::Clock;
-use crate::config::{AccountConfig, AlertSettings, SecretKind, hidden_from_key_commands};
+use crate::api::ureq::post_message::{post_message, reach_host};
+use crate::api::webhook_url::WebhookUrl;
+use crate::clock::{Clock, SleepOutcome};
+use crate::config::{
+    AccountConfig, AlertSettings, SecretKind, hidden_from_key_commands, key_variables,
+};
 use crate::escaped::Escaped;
-use crate::health::alert_message::{SIGNATURE, document, sentence, signature};
+use crate::health::alert_message::{SIGNATURE, document, problem, sentence, signature};
+use crate::health::attempt::{Alert, AlertEvent, ProblemKind};
 use crate::health::pending_alerts::{
     self, AlertChannel, CircuitBreaker, DeliveryError, PendingAlert, PendingAlerts,
 };
@@ -52,19 +56,25 @@ pub fn deliver_pending(
     let clock = &*env.clock;
     let mut failures = pending_alerts::deliver(&mut pending.outbox, clock.now(), |item| {
         let target = target(account, item.channel);
-        breaker.call(clock, target, || deliver(account, item, hidden, &env.redactor, clock))
+        let deliver = || deliver(account, item, hidden, &env.redactor, clock);
+        breaker
+            .call(clock, target, || deliver().map_err(|why| env.redactor.text(&why).into_owned()))
     });
     if let Some(hook) = account.settings.heartbeat.as_ref().filter(|_| pending.heartbeat) {
-        match breaker.call(clock, hook.to_string(), || heartbeat(account)) {
-            Ok(()) => pending.heartbeat = false,
-            Err(DeliveryError::Failed(why)) => failures.push(why),
+        let heartbeat =
+            || heartbeat(hook, clock).map_err(|why| env.redactor.text(&why).into_owned());
+        match breaker.call(clock, hook.to_string(), heartbeat) {
+            Ok(()) => (pending.heartbeat, pending.heartbeat_error) = (false, None),
+            Err(DeliveryError::Failed(why)) => {
+                pending.heartbeat_error = Some(why.clone());
+                failures.push(why);
+            }
             Err(DeliveryError::CircuitOpen) => {}
         }
     } else {
-        pending.heartbeat = false;
+        (pending.heartbeat, pending.heartbeat_error) = (false, None);
     }
     for failure in failures {
-        let failure = env.redactor.text(&failure);
         tracing::warn!(account = account.name, "{}", Escaped(failure));
     }
 }
@@ -94,9 +104,7 @@ pub fn deliver(
                     Some(signature(secret.reveal().as_bytes(), body.as_bytes()))
                 }
             };
-            let headers: Vec<_> = signed.iter().map(|it| (SIGNATURE, it.as_str())).collect();
-            let trust = trusted_certificates(None).map_err(|failure| failure.message)?;
-            post_message(hook, Some(body.as_bytes()), &headers, trust.as_ref())
+            post(hook, Some(body.into_bytes()), signed, clock)
                 .map_err(|why| format!("cannot deliver the alert to the webhook: {why}"))
         }
         (AlertChannel::Command, _, Some(words)) => {
@@ -104,7 +112,7 @@ pub fn deliver(
             let set = [
                 ("LINKVAULT_ACCOUNT", account.name.as_str()),
                 ("LINKVAULT_EVENT", item.alert.event.name()),
-                ("LINKVAULT_PROBLEM", item.alert.kind.name()),
+                ("LINKVAULT_PROBLEM", problem(&item.alert)),
                 ("LINKVAULT_TEXT", &text),
             ];
             command(words, &ProcessInput { input: body.as_bytes(), set: &set, hidden }, clock)
@@ -132,15 +140,87 @@ fn command(words: &[String], input: &ProcessInput<'_>, clock: &dyn Clock) -> Res
     }
 }
 
-/// Sends the heartbeat of a complete backup, if one is configured.
+/// Sends the heartbeat of a complete backup.
+fn heartbeat(hook: &WebhookUrl, clock: &dyn Clock) -> Result<(), String> {
+    post(hook, None, None, clock).map_err(|why| format!("cannot deliver the heartbeat: {why}"))
+}
+
+/// Sends a message on a thread, so that an interrupt need not wait for a host that does not
+/// respond. The message may still arrive after an interrupt.
+fn post(
+    hook: &WebhookUrl,
+    body: Option<Vec<u8>>,
+    signature: Option<String>,
+    clock: &dyn Clock,
+) -> Result<(), String> {
+    let trust = trusted_certificates(None).map_err(|failure| failure.message)?;
+    let hook = hook.clone();
+    let sent = unless_interrupted(clock, move || {
+        let headers: Vec<_> = signature.iter().map(|it| (SIGNATURE, it.as_str())).collect();
+        post_message(&hook, body.as_deref(), &headers, trust.as_ref())
+    });
+    sent.unwrap_or_else(|| Err("linkvault is stopping".to_owned()))
+}
+
+/// How often a thread that waits for a response looks for an interrupt.
+const INTERRUPT_TICK: Duration = Duration::from_millis(20);
+
+/// The result of `work`, which runs on a thread of its own; `None` after an interrupt.
+fn unless_interrupted<T: Send + 'static>(
+    clock: &dyn Clock,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let thread = std::thread::spawn(work);
+    while !thread.is_finished() {
+        if clock.sleep(INTERRUPT_TICK) == SleepOutcome::Interrupted {
+            return None;
+        }
+    }
+    thread.join().ok()
+}
+
+/// Whether the host of a webhook or a heartbeat responds. Requests only the root of the host: a
+/// request to the whole address would be an alert or a heartbeat.
 ///
 /// # Errors
-/// A message for the log.
-pub fn heartbeat(account: &AccountConfig) -> Result<(), String> {
-    let Some(hook) = &account.settings.heartbeat else { return Ok(()) };
+/// A message for people.
+pub(super) fn reach(hook: &WebhookUrl, clock: &dyn Clock) -> Result<(), String> {
     let trust = trusted_certificates(None).map_err(|failure| failure.message)?;
-    post_message(hook, None, &[], trust.as_ref())
-        .map_err(|why| format!("cannot deliver the heartbeat: {why}"))
+    let hook = hook.clone();
+    let reached = unless_interrupted(clock, move || reach_host(&hook, trust.as_ref()));
+    reached.unwrap_or_else(|| Err("linkvault is stopping".to_owned()))
+}
+
+/// A test alert on one channel.
+pub struct TestAlert {
+    /// The channel.
+    pub channel: AlertChannel,
+    /// The reason if the delivery failed.
+    pub result: Result<(), String>,
+}
+
+/// Sends a test alert on each channel of `account`, at once and without a retry.
+///
+/// # Errors
+/// If the configuration has mistakes.
+pub fn test_alerts(env: &Env, account: &AccountConfig) -> Result<Vec<TestAlert>, OpError> {
+    let hidden = key_variables(env.config()?.accounts());
+    let now = env.clock.now();
+    let alert = Alert {
+        kind: ProblemKind::Undelivered,
+        event: AlertEvent::Test,
+        since: now,
+        at: now,
+        message: "this is a test of the alerts; there is no problem".to_owned(),
+        hint: None,
+    };
+    let send = |channel| {
+        let item = PendingAlert { alert: alert.clone(), channel, tries: 0, next: now, error: None };
+        let sent = deliver(account, &item, &hidden, &env.redactor, &*env.clock);
+        let result = sent.map_err(|why| env.redactor.text(&why).into_owned());
+        TestAlert { channel, result }
+    };
+    Ok(channels(&account.settings.alerts).into_iter().map(send).collect())
 }
 
 #[cfg(unix)]
@@ -151,8 +231,6 @@ mod tests {
     use super::*;
     use crate::clock::{Interrupt, SystemClock, Timestamp};
     use crate::config::{Config, Home, key_variables};
-    use crate::health::attempt::ProblemKind;
-    use crate::health::attempt::{Alert, AlertEvent};
 
     fn account(more: &str) -> AccountConfig {
         let text = format!(
@@ -172,7 +250,7 @@ mod tests {
             message: "the backup failed".to_owned(),
             hint: None,
         };
-        PendingAlert { alert, channel, tries: 0, next: Timestamp(0) }
+        PendingAlert { alert, channel, tries: 0, next: Timestamp(0), error: None }
     }
 
     fn delivered(account: &AccountConfig, channel: AlertChannel) -> Result<(), String> {

@@ -1,21 +1,26 @@
 //! Checks everything that a backup needs, without changing anything.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::account_session::{AccountSession, SessionLimits};
-use super::{Env, OpError, state_ref};
+use super::alert_delivery::reach;
+use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::api::base_url::BaseUrl;
 use crate::api::client::GetOptions;
 use crate::api::error::ApiErrorKind;
 use crate::api::pacer::Pacer;
 use crate::api::rate_limit_headers::RateLimitHeaders;
+use crate::api::webhook_url::WebhookUrl;
 use crate::clock::Timestamp;
 use crate::config::{AccountConfig, AccountLocation};
 use crate::crawl::request_account;
+use crate::files::try_folder;
 use crate::health::field_change_text::sentences;
 use crate::health::persisted_state::PersistedState;
 use crate::model::named::named;
+use crate::process;
 use crate::progress::NoProgress;
 use crate::vault::lock::{Lock, LockHolder};
 use crate::vault::snapshot::SnapshotStatus;
@@ -43,6 +48,16 @@ named! {
         Clock = "clock",
         /// The service's rate limit.
         Limit = "limit",
+        /// The folder of the vault's copies.
+        Copy = "copy",
+        /// The folder of the exports.
+        Export = "export",
+        /// The program that receives alerts.
+        Command = "command",
+        /// The host that receives alerts.
+        Webhook = "webhook",
+        /// The host that receives heartbeats.
+        Heartbeat = "heartbeat",
     }
 }
 
@@ -76,6 +91,12 @@ pub enum CheckResult {
     /// By how many seconds the service's clock is ahead of ours; `None` if the response has no
     /// date.
     Clock(Option<i64>),
+    /// Files can be created in this folder.
+    Folder(PathBuf),
+    /// The program of the alerts.
+    Program(PathBuf),
+    /// The host responds.
+    Reached(String),
     /// The rate limit.
     Limit {
         /// The requests per minute; 0 is no limit, `None` if the service does not send it.
@@ -101,8 +122,9 @@ impl CheckFinding {
     }
 }
 
-/// Checks everything that a backup of `account` needs, and changes nothing. Sends one request,
-/// unless another process holds the lock.
+/// Checks everything that a backup of `account` needs, and that the work after it and its alerts
+/// need, and changes nothing. Sends one request to the service, unless another process holds the
+/// lock, and one to the host of the webhook and of the heartbeat each. It sends no alert.
 #[must_use]
 pub fn examine(env: &Env, account: &AccountConfig) -> Vec<CheckFinding> {
     let url = match &account.place {
@@ -116,6 +138,7 @@ pub fn examine(env: &Env, account: &AccountConfig) -> Vec<CheckFinding> {
     };
     findings.push(CheckFinding { subject: CheckSubject::Vault, found });
     findings.extend(field_changes(account));
+    findings.extend(after_backup(env, account));
     if let Some(holder) = Lock::holder(&account.vault) {
         // A request now could use up the rate limit of the other process.
         findings.push(CheckFinding::ok(CheckSubject::Lock, CheckResult::Locked(holder)));
@@ -123,6 +146,39 @@ pub fn examine(env: &Env, account: &AccountConfig) -> Vec<CheckFinding> {
     }
     findings.extend(service(env, account, identity));
     findings
+}
+
+/// What the work after a backup and the alerts of `account` need.
+fn after_backup(env: &Env, account: &AccountConfig) -> Vec<CheckFinding> {
+    let settings = &account.settings;
+    let failed = |message: String, next| OpError::new(OpErrorKind::Failed, message).next(next);
+    let folder = |path: &PathBuf| {
+        try_folder(path).map(|()| CheckResult::Folder(path.clone())).map_err(|error| {
+            let message = format!("cannot write to {}: {error}", path.display());
+            failed(message, NextStep::NameFolder)
+        })
+    };
+    let host = |hook: &WebhookUrl| {
+        reach(hook, &*env.clock)
+            .map(|()| CheckResult::Reached(hook.to_string()))
+            .map_err(|why| failed(format!("cannot reach {why}"), NextStep::CorrectAlerts))
+    };
+    let program = |words: &Vec<String>| {
+        let name = words.first().map_or("", String::as_str);
+        process::find(name)
+            .map(CheckResult::Program)
+            .map_err(|why| failed(format!("cannot run `{name}`: {why}"), NextStep::CorrectAlerts))
+    };
+    let (alerts, export) = (&settings.alerts, settings.export.as_ref().map(|it| &it.folder));
+    let found = [
+        (CheckSubject::Copy, settings.copy.as_ref().map(folder)),
+        (CheckSubject::Export, export.map(folder)),
+        (CheckSubject::Webhook, alerts.webhook.as_ref().map(host)),
+        (CheckSubject::Command, alerts.command.as_ref().map(program)),
+        (CheckSubject::Heartbeat, settings.heartbeat.as_ref().map(host)),
+    ];
+    let found = found.into_iter().filter_map(|(subject, found)| Some((subject, found?)));
+    found.map(|(subject, found)| CheckFinding { subject, found }).collect()
 }
 
 /// The vault of `account`, and the account to which it belongs.

@@ -12,6 +12,12 @@ use crate::vault::{IdentityPart, VaultError};
 /// What a user can do about a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextStep {
+    /// Correct the folder in the configuration, or make it writable.
+    NameFolder,
+    /// Correct the alerts in the configuration, then send a test.
+    CorrectAlerts,
+    /// Configure a webhook or a command for alerts.
+    AddAlerts,
     /// Depends on why the request has no usable response.
     AfterRequest(ApiErrorKind),
     /// Repeat the command: it continues where it stopped.

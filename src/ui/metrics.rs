@@ -206,6 +206,8 @@ fn accounts(registry: &mut Registry, account_statuses: &[AccountStatus]) {
     registry.register("records", "Records in the newest snapshot", records);
     let text = ("unknown_writes", "Writes whose outcome is not known");
     gauge(registry, account_statuses, text, |it| Some(it.unknown_writes as f64));
+    let text = ("undelivered_alerts", "Alerts that could not be delivered");
+    gauge(registry, account_statuses, text, |it| Some(it.undelivered_alerts as f64));
     let text = ("running", "Whether a backup is running");
     gauge(registry, account_statuses, text, |it| Some(f64::from(u8::from(it.running.is_some()))));
     let text = ("limit_requests_per_minute", "Requests per minute that the service allows");

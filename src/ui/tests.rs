@@ -50,6 +50,7 @@ pub(crate) fn account_status(account: &str, health: Health) -> AccountStatus {
         problems: vec![problem],
         totals,
         limit: Some(30),
+        undelivered_alerts: 0,
         unknown_writes: 0,
         new_alerts: Vec::new(),
     }

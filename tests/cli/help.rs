@@ -5,7 +5,7 @@ use linkvault::cli::{Cli, command_line};
 
 use crate::support::TestEnvironment;
 
-const COMMANDS: [&str; 31] = [
+const COMMANDS: [&str; 32] = [
     "init",
     "doctor",
     "backup",
@@ -30,6 +30,7 @@ const COMMANDS: [&str; 31] = [
     "vault",
     "daemon",
     "status",
+    "alerts",
     "ui",
     "sandbox",
     "capabilities",

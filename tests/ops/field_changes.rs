@@ -57,7 +57,7 @@ fn a_new_field_is_reported_once() {
         "resource": "qr_codes", "field": "folder", "change": "new", "types": ["text"],
     });
     assert_eq!(changes, json!([change]));
-    let line = "  ok   fields   the service now sends `folder` (text) for qr_codes (found ";
+    let line = "  ok   fields    the service now sends `folder` (text) for qr_codes (found ";
     let doctor = environment.run(&["doctor", "main"]).succeeds().stdout_has(line);
     assert!(!doctor.stdout().contains("s3cret"), "{}", doctor.stdout());
     let status = environment.run(&["status", "main", "--json"]).exits_with(3).json();

@@ -211,7 +211,7 @@ fn check_and_doctor_find_nothing_wrong() {
     service.new_requests();
     let before = environment.files();
     let doctor = environment.run(&["doctor", "main"]).succeeds().stdout();
-    assert!(doctor.contains("  ok   key      accepted, for account 1"), "{doctor}");
+    assert!(doctor.contains("  ok   key       accepted, for account 1"), "{doctor}");
     assert_eq!(service.new_requests(), ["/api/account"]);
     let vault = |files: &[(std::path::PathBuf, Vec<u8>)]| {
         files.iter().find(|(path, _)| path.ends_with("main.db")).unwrap().1.clone()

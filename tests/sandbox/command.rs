@@ -47,7 +47,7 @@ fn it_prints_its_url_and_can_be_backed_up() {
     let document = environment.run(&["backup", "main", "--json"]).succeeds().json();
     assert_eq!((&document["status"], &document["throttled"]), (&json!("complete"), &json!(0)));
     let doctor = environment.run(&["doctor", "main"]).succeeds();
-    doctor.stdout_has("ok   limit    none");
+    doctor.stdout_has("ok   limit     none");
     sandbox.interrupt();
 }
 

@@ -22,21 +22,7 @@ pub fn post_message(
     headers: &[(&str, &str)],
     trust: Option<&TrustedCertificates>,
 ) -> Result<(), String> {
-    let mut config = Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .https_only(hook.secure())
-        .user_agent(concat!("linkvault/", env!("CARGO_PKG_VERSION")))
-        .max_idle_connections(0)
-        .timeout_global(Some(TIME));
-    if !hook.secure() {
-        config = config.proxy(None);
-    }
-    if let Some(trust) = trust {
-        config = config.tls_config(trust.config());
-    }
-    let agent = Agent::new_with_config(config.build());
+    let agent = agent(hook, trust, TIME);
     let answer = match body {
         Some(body) => {
             let mut request = agent.post(hook.reveal()).header("content-type", "application/json");
@@ -53,4 +39,35 @@ pub fn post_message(
     }
     let redirect = if status.is_redirection() { ", a redirect, which is not followed" } else { "" };
     Err(format!("{hook} answered {}{redirect}", status.as_u16()))
+}
+
+/// Timeout of [`reach_host`].
+const REACH_TIME: Duration = Duration::from_secs(10);
+
+/// Whether the host of `hook` responds, with whatever status. Requests only its root, which no receiver
+/// takes for a message.
+///
+/// # Errors
+/// In words.
+pub fn reach_host(hook: &WebhookUrl, trust: Option<&TrustedCertificates>) -> Result<(), String> {
+    let answer = agent(hook, trust, REACH_TIME).head(hook.root()).call();
+    answer.map(drop).map_err(|error| format!("{hook}: {}", describe(&error)))
+}
+
+fn agent(hook: &WebhookUrl, trust: Option<&TrustedCertificates>, time: Duration) -> Agent {
+    let mut config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .https_only(hook.secure())
+        .user_agent(concat!("linkvault/", env!("CARGO_PKG_VERSION")))
+        .max_idle_connections(0)
+        .timeout_global(Some(time));
+    if !hook.secure() {
+        config = config.proxy(None);
+    }
+    if let Some(trust) = trust {
+        config = config.tls_config(trust.config());
+    }
+    Agent::new_with_config(config.build())
 }

@@ -8,12 +8,14 @@ use crate::format;
 use crate::ops::doctor::{CheckFinding, CheckResult, examine};
 use crate::ops::shared_accounts::shared_accounts;
 
-/// Check configuration, key, clock and limit; list changed fields; write nothing
+/// Check configuration, key, clock, limit, alerts and copies; list changed fields
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   linkvault doctor
-  linkvault doctor main")]
+  linkvault doctor main
+
+It changes nothing and sends no alert: `linkvault alerts test` sends one.")]
 pub struct Args {
     /// Account to check; default: all configured accounts
     pub account: Option<String>,
@@ -62,13 +64,14 @@ fn show(app: &App, account: &AccountConfig, findings: &[CheckFinding]) -> Result
         match found {
             Ok(found) => {
                 let text = describe(app, account, found);
-                app.out.line(format_args!("  ok   {what:8} {}", Escaped(&text)))?;
+                app.out.line(format_args!("  ok   {what:9} {}", Escaped(&text)))?;
             }
             Err(failure) => {
                 let mark = app.out.paint(Paint::Error, "fail");
-                app.out.line(format_args!("  {mark} {what:8} {}", Escaped(&failure.message)))?;
+                app.out.line(format_args!("  {mark} {what:9} {}", Escaped(&failure.message)))?;
                 if let Some(next) = &failure.next {
-                    app.out.line(format_args!("                {}", Escaped(hints::hint(next))))?;
+                    app.out
+                        .line(format_args!("                 {}", Escaped(hints::hint(next))))?;
                 }
             }
         }
@@ -94,6 +97,11 @@ fn describe(app: &App, account: &AccountConfig, found: &CheckResult) -> String {
         CheckResult::FieldChange { text, at } => {
             format!("{text} (found {})", format::age(*at, app.env.clock.now()))
         }
+        CheckResult::Folder(folder) => format!("{} can be written to", folder.display()),
+        CheckResult::Program(program) => {
+            format!("{} can be run; `linkvault alerts test` runs it", program.display())
+        }
+        CheckResult::Reached(host) => format!("{host} responds"),
         CheckResult::Locked(holder) => {
             format!("pid {} runs `{}`; the service was not asked", holder.pid, holder.command)
         }

@@ -1,5 +1,6 @@
 //! One file per command: its arguments, and `run`, which calls one operation and shows its result.
 
+pub mod alerts;
 pub mod apply;
 pub mod backup;
 pub mod capabilities;

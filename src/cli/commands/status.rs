@@ -30,8 +30,9 @@ Exit codes:
     is too old
   3 the newest backup is partial, no backup was made yet, many records were removed,
     a list became empty, another process prevented backups for an hour, the work
-    after a backup failed, the outcome of a write is unknown, or the newest backup
-    found that the service sends other fields than before")]
+    after a backup failed, the outcome of a write is unknown, the newest backup
+    found that the service sends other fields than before, or an alert or the
+    heartbeat could not be delivered")]
 pub struct Args {
     /// Accounts to show; default: all configured accounts
     #[arg(value_name = "ACCOUNT")]
@@ -143,6 +144,7 @@ pub fn document(it: &AccountStatus) -> Value {
         "problems": problems.collect::<Vec<_>>(),
         "limit": it.limit,
         "unknown_writes": it.unknown_writes,
+        "undelivered_alerts": it.undelivered_alerts,
         "totals": {
             "backups": it.totals.backups,
             "complete": it.totals.complete,

@@ -182,6 +182,7 @@ fn alerts_added_during_a_delivery_are_kept() {
         channel: crate::health::pending_alerts::AlertChannel::Webhook,
         tries: 0,
         next: Timestamp(at),
+        error: None,
     };
     let add = |items: &[i64]| {
         daemon_state.evaluate("main", &mut |_, persisted| {
@@ -193,8 +194,10 @@ fn alerts_added_during_a_delivery_are_kept() {
     let taken = daemon_state.take_pending("main").unwrap();
     assert_eq!(daemon_state.take_pending("main"), None, "a delivery is running");
     add(&[3]);
-    let left =
-        PendingAlerts { outbox: vec![PendingAlert { tries: 1, ..item(2) }], heartbeat: false };
+    let left = PendingAlerts {
+        outbox: vec![PendingAlert { tries: 1, ..item(2) }],
+        ..PendingAlerts::default()
+    };
     daemon_state.restore_pending("main", &taken, &left);
     let pending: Vec<_> = persisted(&daemon_state, "main")
         .outbox
