@@ -14,6 +14,7 @@
 //! * fewer: nowhere, since one or two letters are in every text.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -55,7 +56,7 @@ pub struct Redactor(Arc<RwLock<Known>>);
 #[derive(Default)]
 struct Known {
     /// All secrets.
-    all: Vec<String>,
+    all: BTreeSet<String>,
     /// Searchers for long secrets, in groups of doubling size: adding one is cheap, and there are
     /// few groups.
     strong: Vec<Group>,
@@ -98,23 +99,33 @@ impl std::fmt::Debug for Redactor {
 impl Redactor {
     /// Adds a secret, which is removed by the rules of this module.
     pub fn add(&self, secret: &str) {
-        let secret = secret.trim();
+        self.add_all([secret]);
+    }
+
+    /// As [`Redactor::add`] for each of `secrets`, with one searcher for all of them.
+    pub fn add_all<'s>(&self, secrets: impl IntoIterator<Item = &'s str>) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if secret.len() < MIN_SECRET_LENGTH || known.all.iter().any(|it| it == secret) {
-            return;
+        let mut strong = Vec::new();
+        for secret in secrets.into_iter().map(str::trim) {
+            if secret.len() < MIN_SECRET_LENGTH || known.all.contains(secret) {
+                continue;
+            }
+            // A secret within the placeholder would be found there again.
+            if PLACEHOLDER.contains(&secret.to_lowercase()) {
+                continue;
+            }
+            known.all.insert(secret.to_owned());
+            let digits = secret.bytes().all(|byte| byte.is_ascii_digit());
+            if secret.len() < if digits { 2 * STRONG_SECRET_LENGTH } else { STRONG_SECRET_LENGTH } {
+                known.weak.push(secret.as_bytes().to_vec());
+                continue;
+            }
+            known.escapes |= secret.contains(['\\', '%', '&', '<']);
+            strong.push(patterns(secret));
         }
-        // A secret within the placeholder would be found there again.
-        if PLACEHOLDER.contains(&secret.to_lowercase()) {
-            return;
+        if !strong.is_empty() {
+            known.add(strong);
         }
-        known.all.push(secret.to_owned());
-        let digits = secret.bytes().all(|byte| byte.is_ascii_digit());
-        if secret.len() < if digits { 2 * STRONG_SECRET_LENGTH } else { STRONG_SECRET_LENGTH } {
-            known.weak.push(secret.as_bytes().to_vec());
-            return;
-        }
-        known.escapes |= secret.contains(['\\', '%', '&', '<']);
-        known.add(vec![patterns(secret)]);
     }
 
     /// Removes the secrets from the result of a request.
@@ -143,21 +154,15 @@ impl Redactor {
         RemovedSecrets { list: Arc::as_ptr(&self.0).addr(), number }
     }
 
-    /// Adds the address of a webhook: the whole of it, and each part that is long enough to be a
+    /// Adds the addresses of webhooks: the whole of each, and each part that is long enough to be a
     /// secret.
+    pub fn add_addresses<'h>(&self, hooks: impl IntoIterator<Item = &'h WebhookUrl>) {
+        self.add_all(hooks.into_iter().flat_map(address_secrets));
+    }
+
+    /// As [`Redactor::add_addresses`] for one address.
     pub fn add_address(&self, hook: &WebhookUrl) {
-        let address = hook.reveal();
-        let Some((_, place)) = address.split_once("://") else { return };
-        let Some((_, path)) = place.split_once('/') else { return };
-        if path.is_empty() {
-            return;
-        }
-        self.add(address);
-        // Words without a digit are names, which may be in any record.
-        let token = |part: &&str| {
-            part.len() >= MIN_TOKEN_LENGTH && part.bytes().any(|byte| byte.is_ascii_digit())
-        };
-        path.split(['/', '?', '&', '=']).filter(token).for_each(|part| self.add(part));
+        self.add_addresses([hook]);
     }
 
     /// `text` without secrets.
@@ -229,6 +234,18 @@ impl Redactor {
         }
         Some(PLACEHOLDER.as_bytes().to_vec())
     }
+}
+
+/// What of the address of a webhook is secret.
+fn address_secrets(hook: &WebhookUrl) -> Vec<&str> {
+    let address = hook.reveal();
+    let path = address.split_once("://").and_then(|(_, place)| place.split_once('/'));
+    let Some((_, path)) = path.filter(|(_, path)| !path.is_empty()) else { return Vec::new() };
+    // Words without a digit are names, which may be in any record.
+    let token = |part: &&str| {
+        part.len() >= MIN_TOKEN_LENGTH && part.bytes().any(|byte| byte.is_ascii_digit())
+    };
+    std::iter::once(address).chain(path.split(['/', '?', '&', '=']).filter(token)).collect()
 }
 
 impl Known {

@@ -26,10 +26,35 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, ConfigProblem> {
 
 /// Line and column (in characters) of a byte of `text`, both from 1.
 pub(super) fn place(text: &str, byte: usize) -> (usize, usize) {
-    let before = text.get(..byte).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    (line, column)
+    PlaceCounter::new(text).place(byte)
+}
+
+/// Finds the places of ascending bytes of a text in one pass.
+pub(super) struct PlaceCounter<'t> {
+    text: &'t str,
+    byte: usize,
+    line: usize,
+    column: usize,
+}
+
+impl<'t> PlaceCounter<'t> {
+    pub(super) const fn new(text: &'t str) -> Self {
+        Self { text, byte: 0, line: 1, column: 1 }
+    }
+
+    /// The place of `byte`, which is not before the byte of the last call.
+    pub(super) fn place(&mut self, byte: usize) -> (usize, usize) {
+        let part = self.text.get(self.byte..byte).unwrap_or_default();
+        self.byte += part.len();
+        match part.rsplit_once('\n') {
+            None => self.column += part.chars().count(),
+            Some((lines, last)) => {
+                self.line += lines.matches('\n').count() + 1;
+                self.column = last.chars().count() + 1;
+            }
+        }
+        (self.line, self.column)
+    }
 }
 
 #[cfg(test)]
@@ -40,6 +65,15 @@ mod tests {
     fn columns_count_characters() {
         assert_eq!(place("a\nüb = 1", 4), (2, 2));
         assert_eq!(place("", 0), (1, 1));
+    }
+
+    #[test]
+    fn ascending_bytes_are_found_in_one_pass() {
+        let text = "a\nüb = 1\n\nx";
+        let mut places = PlaceCounter::new(text);
+        let found = [0, 1, 2, 4, 9, 10, 11, 11, 12].map(|byte| places.place(byte));
+        let expected = [(1, 1), (1, 2), (2, 1), (2, 2), (2, 7), (3, 1), (4, 1), (4, 1), (4, 2)];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -161,8 +161,8 @@ impl Config {
         if name == SANDBOX {
             return Ok(self.sandbox());
         }
-        if let Some(account) = self.accounts.iter().find(|account| account.name == name) {
-            return Ok(account.clone());
+        if let Ok(at) = self.accounts.binary_search_by(|account| account.name.as_str().cmp(name)) {
+            return Ok(self.accounts[at].clone());
         }
         if self.accounts.is_empty() {
             return Err(AccountError::NothingConfigured { file: self.home.config_file() });

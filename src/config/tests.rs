@@ -3,7 +3,10 @@
 use super::keys::specs;
 use super::toml_reader::KeySpec;
 use super::*;
+use std::time::Duration;
+
 use crate::api::base_url::BaseUrl;
+use crate::clock::{Clock as _, Interrupt, SystemClock};
 
 fn home() -> Home {
     Home::at(Path::new("/home"))
@@ -296,4 +299,50 @@ fn mistakes_in_export_heartbeat_and_alerts_are_reported() {
     ];
     expected.extend(["secret_file", "removed", "max_age", "webhooks"].map(alerts));
     assert_eq!(lines, expected, "{found}");
+}
+
+/// The time to read `bytes`, with the number of mistakes.
+fn reading_time(text: &str) -> (Duration, usize) {
+    let clock = SystemClock::new(Interrupt::default());
+    let mistakes = Config::parse(&home(), text.as_bytes()).map_or_else(|them| them.len(), |_| 0);
+    (clock.monotonic(), mistakes)
+}
+
+/// Each mistake was found by reading all text before it: 40,000 of them took a minute.
+#[test]
+fn a_long_file_is_read_in_time_whatever_its_mistakes() {
+    const MANY: usize = 40_000;
+    let unknown: String = (0..MANY).map(|nth| format!("schedul{nth} = 1\n")).collect();
+    let nameless: String = (0..MANY).map(|nth| format!("[accounts.a{nth}]\n")).collect();
+    let in_one_line: Vec<_> = (0..MANY).map(|nth| format!("k{nth} = 1")).collect();
+    let in_one_line = account(&format!("alerts = {{ {} }}\n", in_one_line.join(", ")));
+    const FEWER: usize = MANY / 20;
+    let zones: String = (0..FEWER)
+        .map(|nth| {
+            let keys = "url = \"https://a.example\"\nkey_env = \"K\"\ntimezone = \"Europe/Berlim\"";
+            format!("[accounts.a{nth}]\n{keys}\n")
+        })
+        .collect();
+    for (text, least) in
+        [(account(&unknown), MANY), (nameless, MANY), (in_one_line, MANY), (zones, FEWER)]
+    {
+        let (time, mistakes) = reading_time(&text);
+        assert!(mistakes >= least, "{mistakes}");
+        assert!(time < Duration::from_secs(15), "{time:?} for {}…", &text[..60]);
+    }
+}
+
+#[test]
+fn every_account_is_found_by_its_name() {
+    let names = ["a.b", "a-b", "a", "B", "z9", "_no"].map(|name| name.trim_start_matches('_'));
+    let text: String = names
+        .iter()
+        .map(|name| {
+            format!("[accounts.\"{name}\"]\nurl = \"https://a.example\"\nkey_env = \"K\"\n")
+        })
+        .collect();
+    let config = Config::parse(&home(), text.as_bytes()).unwrap();
+    for name in names {
+        assert_eq!(config.account(name).unwrap().name, name);
+    }
 }

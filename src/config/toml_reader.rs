@@ -10,7 +10,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::document::place;
+use crate::config::document::PlaceCounter;
 use crate::config::home::Home;
 use crate::config::problem::ConfigProblem;
 use crate::config::values::{ConfigValueError, percent};
@@ -33,7 +33,15 @@ pub(super) struct KeySpec {
 pub(super) struct TomlReader<'t> {
     text: &'t str,
     home: &'t Home,
-    problems: RefCell<Vec<ConfigProblem>>,
+    problems: RefCell<Vec<FoundMistake>>,
+}
+
+/// A mistake at a byte of the text. Line and column are counted for all together.
+#[derive(PartialEq, Eq)]
+struct FoundMistake {
+    byte: usize,
+    key: String,
+    what: String,
 }
 
 impl<'t> TomlReader<'t> {
@@ -52,17 +60,21 @@ impl<'t> TomlReader<'t> {
 
     /// Records a mistake at `span`.
     pub(super) fn problem(&self, span: Range<usize>, key: &str, what: impl Into<String>) {
-        let (line, column) = place(self.text, span.start);
-        let problem = ConfigProblem { line, column, key: key.to_owned(), what: what.into() };
-        self.problems.borrow_mut().push(problem);
+        let mistake = FoundMistake { byte: span.start, key: key.to_owned(), what: what.into() };
+        self.problems.borrow_mut().push(mistake);
     }
 
     /// All mistakes, in the order of the text.
     pub(super) fn finish(self) -> Vec<ConfigProblem> {
-        let mut problems = self.problems.into_inner();
-        problems.sort_by_key(|problem| (problem.line, problem.column));
-        problems.dedup();
-        problems
+        let mut mistakes = self.problems.into_inner();
+        mistakes.sort_by_key(|mistake| mistake.byte);
+        mistakes.dedup();
+        let mut places = PlaceCounter::new(self.text);
+        let problems = mistakes.into_iter().map(|FoundMistake { byte, key, what }| {
+            let (line, column) = places.place(byte);
+            ConfigProblem { line, column, key, what }
+        });
+        problems.collect()
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp, Waker};
@@ -148,12 +149,18 @@ impl DaemonLoop {
         let evaluating = Arc::new(AtomicBool::new(false));
         let mut last_evaluation = None;
         let mut status = String::new();
+        let mut reloading: Option<JoinHandle<()>> = None;
         tell(DaemonEvent::Ready);
         while !self.clock.interrupted() {
-            if self.reload.swap(false, Ordering::SeqCst) && !once {
-                tell(DaemonEvent::Reloading);
-                self.reload();
+            if reloading.take_if(|thread| thread.is_finished()).is_some() {
                 tell(DaemonEvent::Ready);
+            }
+            if reloading.is_none() && self.reload.swap(false, Ordering::SeqCst) && !once {
+                tell(DaemonEvent::Reloading);
+                reloading = self.spawn_reload();
+                if reloading.is_none() {
+                    tell(DaemonEvent::Ready);
+                }
             }
             let soonest = self.state.tick();
             for _ in 0..self.state.reserve_workers(self.workers) {
@@ -201,6 +208,20 @@ impl DaemonLoop {
         let (working, accounts) = (self.state.working(), self.state.accounts().len());
         let next = soonest.map_or("never".to_owned(), Timestamp::iso);
         format!("{accounts} accounts, {working} running backups, next at {next}")
+    }
+
+    /// Reads the configuration on a thread, since that takes seconds if it is long. Meanwhile the
+    /// old one is in effect.
+    fn spawn_reload(&self) -> Option<JoinHandle<()>> {
+        let daemon = self.clone();
+        let thread = std::thread::Builder::new().name("reload".to_owned());
+        let started = thread.spawn(move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| daemon.reload())) {
+                tracing::error!("reloading panicked: {}", panic_message(&*panic));
+            }
+            daemon.waker.wake();
+        });
+        started.map_err(|error| tracing::error!("cannot start a thread to reload: {error}")).ok()
     }
 
     fn reload(&self) {

@@ -238,7 +238,11 @@ impl Env {
     /// # Errors
     /// All mistakes in the file.
     pub fn read_config(&self) -> Result<Arc<Config>, OpError> {
-        self.read(&mut self.latest())
+        // Another thread may need the last configuration while a long one is read.
+        let mut read = None;
+        let config = self.read(&mut read)?;
+        *self.latest() = read;
+        Ok(config)
     }
 
     fn latest(&self) -> MutexGuard<'_, Option<ReadConfig>> {
@@ -274,16 +278,14 @@ impl Env {
     /// without reading a key: those in environment variables, and the URLs of webhooks and
     /// heartbeats. Keys from files and commands are added when they are read.
     fn redact_secrets_of(&self, accounts: &[AccountConfig]) {
-        for account in accounts {
+        let hooks = accounts.iter().flat_map(|account| {
             let settings = &account.settings;
-            let hooks = [&settings.heartbeat, &settings.alerts.webhook];
-            hooks.into_iter().flatten().for_each(|hook| self.redactor.add_address(hook));
-        }
-        for name in key_variables(accounts) {
-            if let Ok(secret) = std::env::var(name) {
-                self.redactor.add(&secret);
-            }
-        }
+            [&settings.heartbeat, &settings.alerts.webhook].into_iter().flatten()
+        });
+        self.redactor.add_addresses(hooks);
+        let names = key_variables(accounts).into_iter();
+        let secrets: Vec<_> = names.filter_map(|name| std::env::var(name).ok()).collect();
+        self.redactor.add_all(secrets.iter().map(String::as_str));
     }
 
     /// The account called `name`, with its vault fetched from its store, if it lives in one.

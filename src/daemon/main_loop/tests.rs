@@ -219,6 +219,21 @@ fn a_reload_adds_and_removes_accounts_and_an_invalid_one_changes_nothing() {
 }
 
 #[test]
+fn a_slow_reload_delays_neither_backups_nor_the_end() {
+    let running = Running::start(&["a"], 1, false);
+    running.wait_for(&["a"]);
+    let work = Arc::clone(&running.work);
+    let slow = work.accounts.lock().unwrap();
+    running.daemon.reload.store(true, Ordering::SeqCst);
+    running.daemon.waker.wake();
+    for _ in 0..3 {
+        running.wait_for(&["a"]);
+    }
+    running.stopped();
+    drop(slow);
+}
+
+#[test]
 fn a_hanging_backup_is_recorded_as_stopped_and_due_at_the_next_start() {
     let mut running = Running::start(&["stuck"], 1, false);
     running.wait_for(&["stuck"]);
