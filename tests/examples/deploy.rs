@@ -33,6 +33,65 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/deploy/fleet")
 }
 
+const SERVICES: [&str; 2] = ["linkvault.service", "linkvault-once.service"];
+
+/// The values of a key of a unit.
+fn values<'u>(unit: &'u str, key: &str) -> Vec<&'u str> {
+    let pairs = unit.lines().filter_map(|line| line.split_once('='));
+    pairs.filter(|(name, _)| *name == key).flat_map(|(_, value)| value.split(' ')).collect()
+}
+
+/// The rest of the file system is read-only for the units, and a dynamic user owns nothing there.
+#[test]
+fn the_units_can_write_to_the_documented_folders() {
+    let manual = include_str!("../../docs/configuration.md");
+    let folder_after = |start: &str| {
+        let text = manual.lines().find_map(|line| line.strip_prefix(start)).unwrap();
+        format!("-{}", text.split('"').nth(1).unwrap())
+    };
+    let documented = [folder_after("copy = "), folder_after("export = { to = ")];
+    for name in SERVICES {
+        let unit = std::fs::read_to_string(folder().join("..").join(name)).unwrap();
+        let writable = values(&unit, "ReadWritePaths");
+        assert_eq!(writable, documented, "{name}");
+        assert_eq!(values(&unit, "ProtectSystem"), ["strict"], "{name}");
+        assert_eq!(values(&unit, "StateDirectory"), ["linkvault"], "{name}");
+        let home = values(&unit, "Environment");
+        assert!(home.contains(&"LINKVAULT_HOME=/var/lib/linkvault"), "{name}");
+        assert_eq!(values(&unit, "User"), ["linkvault"], "{name}");
+        assert_eq!(values(&unit, "DynamicUser"), [""; 0], "{name}");
+    }
+}
+
+/// Where the tool is not installed this says so and tries nothing; with
+/// `LINKVAULT_NEEDS_SYSTEMD` that is a failure.
+#[test]
+#[allow(clippy::print_stdout)]
+fn systemd_finds_nothing_wrong_with_the_units() {
+    let copies = tempfile::tempdir().unwrap();
+    let mut files = Vec::new();
+    for name in SERVICES.into_iter().chain(["linkvault-once.timer"]) {
+        let unit = std::fs::read_to_string(folder().join("..").join(name)).unwrap();
+        let installed = env!("CARGO_BIN_EXE_linkvault");
+        let file = copies.path().join(name);
+        std::fs::write(&file, unit.replace("/usr/local/bin/linkvault", installed)).unwrap();
+        files.push(file);
+    }
+    let mut command = Command::new("systemd-analyze");
+    let output = match command.args(["verify", "--man=no"]).args(files).output() {
+        Ok(output) => output,
+        Err(error) => {
+            assert!(std::env::var_os("LINKVAULT_NEEDS_SYSTEMD").is_none(), "{error}");
+            println!("skipped: systemd-analyze is not installed");
+            return;
+        }
+    };
+    let told = String::from_utf8_lossy(&output.stderr);
+    // It also reads the units of the machine.
+    let ours: Vec<_> = told.lines().filter(|line| line.contains("linkvault")).collect();
+    assert!(output.status.success() && ours.is_empty(), "{told}");
+}
+
 /// Where the tool is not installed this says so and tries nothing; with
 /// `LINKVAULT_NEEDS_PROMTOOL` that is a failure.
 #[test]
