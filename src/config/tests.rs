@@ -280,7 +280,7 @@ fn export_copy_and_alerts_are_read_and_inherited() {
     assert_eq!(webhook.reveal(), "https://chat.example/hooks/s3cret");
     assert_eq!(alerts.secret, Some(KeySource::Variable("S".into())));
     assert_eq!(alerts.removed, crate::model::CountOrPercent::Count(5));
-    assert_eq!(alerts.max_age, Some(std::time::Duration::from_secs(26 * 3600)));
+    assert_eq!(alerts.max_age, Some(Duration::from_secs(26 * 3600)));
     assert!(!format!("{config:?}").contains("s3cret"));
 }
 

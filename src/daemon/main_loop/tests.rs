@@ -98,7 +98,7 @@ struct Running {
     interrupt: Interrupt,
     calls: Receiver<String>,
     gate: Option<Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Running {
