@@ -166,7 +166,8 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             }
             let again = if self.pages.len() > 1 { Some(self.reread_first_page()?) } else { None };
             let proof = again.as_ref().map(|(evidence, _)| evidence);
-            let unproven = match self.stable(proof) {
+            let end = self.end_of_tail()?;
+            let unproven = match self.stable(proof, end.as_ref()) {
                 Ok(()) => match self.missing()? {
                     Ok(gone) => {
                         let (path, pages, gone_ones) = (&self.path, self.pages.len(), gone.len());
@@ -193,9 +194,26 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         }
     }
 
-    fn stable(&self, again: Option<&PageEvidence>) -> Result<(), String> {
+    fn stable(
+        &self,
+        again: Option<&PageEvidence>,
+        end: Option<&PageEvidence>,
+    ) -> Result<(), String> {
         proof::stable(&self.pages, again)?;
-        self.tail.as_ref().map_or(Ok(()), |tail| proof::check_tail(&self.pages, tail))
+        proof::check_tail(&self.pages, self.tail.as_ref(), end)
+    }
+
+    /// The last page at the size in which it was read early, if the others were read as smaller
+    /// pages since.
+    fn end_of_tail(&mut self) -> Result<Option<PageEvidence>, CrawlError> {
+        let last = self.pages.last().map(|last| last.limit);
+        let Some(tail) = self.tail.clone().filter(|tail| last != Some(tail.limit)) else {
+            return Ok(None);
+        };
+        let size = std::mem::replace(&mut self.size, tail.limit);
+        let read = self.reread_page(tail.page);
+        self.size = size;
+        Ok(Some(read?.0))
     }
 
     /// The ending of a proven listing: complete, unless some records could not be stored.
@@ -317,8 +335,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
                 return Ok(false);
             }
             for page in later {
-                let needs_other =
-                    self.tail.is_none() && proof::needs_tail_first(&self.pages).is_some();
+                let needs_other = self.tail.is_none() && self.tail_to_read().is_some();
                 if needs_other || !proof::needs_next_page(&self.pages) || self.too_long().is_some()
                 {
                     return Ok(true);
@@ -344,7 +361,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         if let Some(last) = proof::last_inner_page(&self.pages, tail) {
             let pages = (next..=last).map(|number| page_path(path, size, number));
             self.crawler.client.announce(pages);
-        } else if tail.is_some_and(|tail| (tail.page, tail.limit) == (next, size))
+        } else if tail.is_some_and(|it| (it.page, it.limit, it.maxpage) == (next, size, Some(next)))
             && let Some(first) = self.pages.first()
         {
             // All others are read: the last page is compared with its early reading, the first one
@@ -376,10 +393,14 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         if self.tail.is_some() {
             return Ok(());
         }
-        let Some(last) = proof::needs_tail_first(&self.pages) else { return Ok(()) };
+        let Some(last) = self.tail_to_read() else { return Ok(()) };
         let (evidence, _) = self.reread_page(last)?;
         self.tail = Some(evidence);
         self.save(None, false)
+    }
+
+    fn tail_to_read(&self) -> Option<u64> {
+        proof::needs_tail_first(&self.pages, self.attempt > 1)
     }
 
     /// The next page's number at the present size.

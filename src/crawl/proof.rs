@@ -230,13 +230,27 @@ pub fn distinct(pages: &[PageEvidence]) -> u64 {
     pages.iter().map(|page| page.count.saturating_sub(page.repeats)).sum()
 }
 
-/// The page to read early, before the second: the last one, if the list reports no total. A record
-/// that moves over the edge of two inner pages while they are read also shifts the last page, so
-/// the same last page before and after proves them all.
+/// The number of records on page 1 from which on their order is not an accident.
+const CLEAR_ORDER: u64 = 10;
+
+/// The page to read early, before the second: the last one. A record that moves over the edge of
+/// two inner pages while they are read also shifts the last page, so the same last page before and
+/// after proves them all. The total does not: a deletion on an inner page and a creation at the end
+/// keep it.
+///
+/// Not needed where page 1, read again, shows the creation as well: in a list with a total that
+/// begins with the newest record, which a page of several records shows. `again`: the list is read
+/// another time, perhaps because its order was not what page 1 looked like.
 #[must_use]
-pub fn needs_tail_first(pages: &[PageEvidence]) -> Option<u64> {
+pub fn needs_tail_first(pages: &[PageEvidence], again: bool) -> Option<u64> {
     let [first] = pages else { return None };
-    first.maxpage.filter(|maxpage| *maxpage > 2 && first.count > 0 && total(pages).is_none())
+    let total = total(pages);
+    let is_newest_first = first.order == ListOrder::Descending && first.count >= CLEAR_ORDER;
+    if is_newest_first && total.is_some() && !again {
+        return None;
+    }
+    let end = || Some(total?.div_ceil(page_size(pages)?.max(1)));
+    first.maxpage.or_else(end).filter(|last| *last > 2 && first.count > 0)
 }
 
 /// The last page that may be read at the same time as other pages: the one before the list's last
@@ -249,8 +263,8 @@ pub fn needs_tail_first(pages: &[PageEvidence]) -> Option<u64> {
 /// Between two reads, a deletion on page `p` and a creation at the end keep the total. In whatever
 /// order the pages are read, this is noticed by a record that two pages show, unless the pages from
 /// `p` on that were read before are the first ones from `p` on. For pages that are read one after
-/// the other, that is so for every `p` that was read. So another order notices no less, and the last
-/// page is not read early, which would cost a request for each list.
+/// the other, that is so for every `p` that was read. So another order notices no less; what none
+/// notices is shown by the last page ([`needs_tail_first`]).
 #[must_use]
 pub fn last_inner_page(pages: &[PageEvidence], tail: Option<&PageEvidence>) -> Option<u64> {
     let last = pages.last()?;
@@ -265,12 +279,26 @@ pub fn last_inner_page(pages: &[PageEvidence], tail: Option<&PageEvidence>) -> O
     end.checked_sub(1).filter(|inner| *inner > last.page)
 }
 
-/// Checks that the last page is the same at the end as when it was read early.
+/// Checks that the last page is the same at the end as when it was read early. `end` is that page
+/// at the end, in the size in which it was read early.
 ///
 /// # Errors
-/// What changed, in words.
-pub fn check_tail(pages: &[PageEvidence], tail: &PageEvidence) -> Result<(), String> {
-    match pages.last() {
+/// What changed, in words; or that the list needs the early reading and had none.
+pub fn check_tail(
+    pages: &[PageEvidence],
+    tail: Option<&PageEvidence>,
+    end: Option<&PageEvidence>,
+) -> Result<(), String> {
+    let mut filled = pages.iter().filter(|page| page.count > 0);
+    let Some(tail) = tail else {
+        let shows_creations = order_of_pages(pages) == ListOrder::Descending;
+        return match filled.count() < 3 || total(pages).is_none() || shows_creations {
+            true => Ok(()),
+            false => Err("the last page was not read before the others".into()),
+        };
+    };
+    // After it, an empty page may have shown the end of the list.
+    match end.or(filled.next_back()) {
         Some(last) if (last.page, last.limit) != (tail.page, tail.limit) => {
             Err("the number of pages changed".into())
         }
@@ -286,14 +314,18 @@ pub fn needs_second_listing(pages: &[PageEvidence], tail: Option<&PageEvidence>)
     pages.len() > 2 && tail.is_none() && total(pages).is_none()
 }
 
-/// The page size with which the list must be read again if a record is on two pages. It may be in
-/// the list twice, or have moved over the edge of a page, or the service may sort each page anew,
-/// so that another record is on no page. Only in the first case do pages with other edges show the
-/// same records.
+/// The page size with which the list must be read again if a record is listed twice, on one page or
+/// on two. It may be in the list twice, or have moved over the edge of a page, or be listed in place
+/// of another record, which is on no page. Only in the first case do pages with other edges show the
+/// same records. A repeat within a page needs no proof if the service reports as many records as
+/// were shown.
 #[must_use]
 pub fn needs_other_edges(pages: &[PageEvidence]) -> Option<u64> {
     let full = page_size(pages)?;
-    pages.iter().any(|page| page.cross_page_repeats > 0).then(|| (full - 1).max(1))
+    let is_complete = total(pages) == Some(distinct(pages));
+    let is_open =
+        |page: &PageEvidence| page.cross_page_repeats > 0 || (page.repeats > 0 && !is_complete);
+    pages.iter().any(is_open).then(|| (full - 1).max(1))
 }
 
 /// Checks that the pages show one state of the list. `again` is page 1, read again at the end; a
@@ -468,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_on_another_page_needs_other_edges_and_one_on_the_same_page_does_not() {
+    fn a_duplicate_on_another_page_needs_other_edges() {
         let mut all = pages(&[9, 8, 8, 7, 6], 2);
         assert_eq!(needs_other_edges(&all), None);
         (all[1].repeats, all[1].cross_page_repeats) = (1, 1);
@@ -480,6 +512,53 @@ mod tests {
         assert_eq!(stable(&all, Some(&all[0])), Ok(()));
         all.iter_mut().for_each(|page| page.result = Some(3));
         stable(&all, Some(&all[0])).unwrap_err();
+    }
+
+    #[test]
+    fn the_last_page_is_read_early_unless_page_1_shows_what_is_created() {
+        let early = |ids: &[i64], change: fn(&mut PageEvidence)| {
+            let mut all = pages(ids, 10);
+            all.iter_mut().for_each(change);
+            needs_tail_first(&all[..1], false)
+        };
+        let untold = |it: &mut PageEvidence| it.maxpage = None;
+        let counted = |it: &mut PageEvidence| it.result = Some(it.count);
+        let (up, down): (Vec<_>, Vec<_>) = ((1..=25).collect(), (1..=25).rev().collect());
+        assert_eq!(early(&up, |_| {}), Some(3));
+        assert_eq!(early(&up, untold), Some(3));
+        assert_eq!(early(&down, |_| {}), None);
+        assert_eq!([early(&up, counted), early(&down, counted)], [Some(3), Some(3)]);
+        assert_eq!(early(&up[..20], |_| {}), None);
+        assert_eq!(needs_tail_first(&pages(&down, 10)[..1], true), Some(3));
+        assert_eq!(needs_tail_first(&pages(&down, 9)[..1], false), Some(3));
+        let mut ended = pages(&up, 5);
+        ended[4].count = 0;
+        assert_eq!(check_tail(&ended, ended.get(3), None), Ok(()));
+        let down = [9, 8, 7, 6, 5];
+        // Page 1 looked as if the newest record came first.
+        let (all, down) = (pages(&[9, 8, 1, 2, 3], 2), pages(&down, 2));
+        check_tail(&all, None, None).unwrap_err();
+        assert_eq!(check_tail(&down, None, None), Ok(()));
+        assert_eq!(check_tail(&all, all.last(), None), Ok(()));
+        check_tail(&all, down.last(), None).unwrap_err();
+        // The others were read as smaller pages.
+        let small = pages(&[9, 8, 1, 2, 3], 1);
+        assert_eq!(check_tail(&small, all.last(), all.last()), Ok(()));
+        check_tail(&small, all.last(), None).unwrap_err();
+    }
+
+    #[test]
+    fn a_record_listed_twice_in_place_of_another_needs_other_edges() {
+        let mut all = pages(&[9, 8, 8, 6, 5], 3);
+        (all[0].repeats, all[0].first_equal_repeat) = (1, Some("8".to_owned()));
+        // Five are reported, four are shown: the fifth may be missing.
+        assert_eq!(needs_other_edges(&all), Some(2));
+        // The service counts its records, and all of them are shown.
+        all.iter_mut().for_each(|page| page.result = Some(4));
+        assert_eq!(needs_other_edges(&all), None);
+        let mut single = pages(&[9, 8, 8], 5);
+        single[0].repeats = 1;
+        assert_eq!(needs_other_edges(&single), Some(4));
     }
 
     #[test]

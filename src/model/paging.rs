@@ -44,7 +44,7 @@ impl Paging {
         let unclear = count == 0 || self.total == Total::Unreported || (pages > 1 && !knows_total);
         let again = if twice || (gone > 0 && unclear) { pages } else { gone.min(pages - 1) };
         let first = u64::from(pages > 1);
-        let tail = u64::from(pages > 2 && !knows_total && self.last);
+        let tail = u64::from(pages > 2 && (knows_total || self.last));
         pages.saturating_add(first + tail).saturating_add(again)
     }
 }
@@ -60,13 +60,13 @@ mod tests {
             counts.map(|count| paging(total, last).requests(count, 0))
         };
         let counts = [0, 10, 11, 20, 25];
-        assert_eq!(of(Total::OfList, true, counts), [1, 1, 3, 3, 4]);
+        assert_eq!(of(Total::OfList, true, counts), [1, 1, 3, 3, 5]);
         assert_eq!(of(Total::OfPage, true, counts), [1, 1, 3, 3, 5]);
         assert_eq!(of(Total::OfPage, false, counts), [1, 3, 3, 7, 7]);
         let gone = |total, count, gone| paging(total, true).requests(count, gone);
         assert_eq!([1, 9].map(|count| gone(Total::OfPage, count, 3)), [1, 1]);
         assert_eq!([0, 9].map(|count| gone(Total::Unreported, count, 3)), [2, 2]);
-        assert_eq!([1, 2, 3].map(|it| gone(Total::OfList, 25, it)), [5, 6, 6]);
+        assert_eq!([1, 2, 3].map(|it| gone(Total::OfList, 25, it)), [6, 7, 7]);
         assert_eq!(gone(Total::OfPage, 25, 1), 8);
     }
 }

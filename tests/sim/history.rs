@@ -11,7 +11,7 @@ use linkvault::model::{RecordKey, Resource, SnapshotId};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::second_user::random_change;
-use linkvault::sandbox::store::Item;
+use linkvault::sandbox::store::{Item, QrCode};
 use linkvault::vault::snapshot::{ReadState, ResourceOutcome, Snapshot, SnapshotStatus};
 use linkvault::vault::{IdentityPart, Vault, VaultError};
 
@@ -220,15 +220,21 @@ impl<'d> History<'d> {
         self.world.other_account = None;
     }
 
+    /// Changes by a second user between two requests. In a list by name, one that deletes a record and
+    /// creates another at once may leave the first and the last page as they were.
     fn change_during_requests(&mut self, chance: f64) {
         if chance == 0.0 {
             self.world.before_request = None;
             return;
         }
         let (existing, mut rng) = (Arc::clone(&self.existing), self.rng.fork());
+        let replaces = !self.drawn.behaviour.contains("by-name");
         self.world.before_each_request(move |store, _| {
             if rng.f64() < chance {
-                change(store, &mut rng);
+                match replaces && rng.u8(..4) == 0 {
+                    true => replace(store, &mut rng),
+                    false => change(store, &mut rng),
+                }
                 existing.lock().unwrap().observe(store);
             }
         });
@@ -256,6 +262,16 @@ impl<'d> History<'d> {
             assert_eq!(now, known.content, "snapshot #{number} is not what it was");
             assert_eq!(vault.snapshot(*number).unwrap(), known.snapshot);
         }
+    }
+}
+
+/// Deletes a record anywhere in a list and creates one at its end, so that their number stays equal.
+fn replace(store: &mut Store, rng: &mut fastrand::Rng) {
+    let ids: Vec<_> = store.qr_codes.iter().map(|(id, _)| id).collect();
+    if let Some(id) = rng.choice(&ids) {
+        store.remove_qr(*id);
+        let link = store.qr_url(store.qr_codes.next_id());
+        store.qr_codes.add(QrCode { link, ..QrCode::default() });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use linkvault::model::Resource;
 use linkvault::sandbox::Behaviour;
-use linkvault::sandbox::behaviour::{BeyondLast, Envelope, ResultIs};
+use linkvault::sandbox::behaviour::{BeyondLast, Envelope, Order, ResultIs};
 
 use super::world::World;
 
@@ -24,7 +24,7 @@ pub fn requests(world: &World) -> u64 {
     ];
     let list = |resource, records: usize| {
         let asked = vault.learned_page_size(resource).unwrap().unwrap_or(FIRST_PAGE_SIZE);
-        list(behaviour, asked, records as u64)
+        list(behaviour, resource, asked, records as u64)
     };
     let mut least = 1;
     for (resource, part, records) in lists {
@@ -39,7 +39,7 @@ pub fn requests(world: &World) -> u64 {
 }
 
 /// The requests of one list of `records`: its pages, and the proof that they did not change.
-fn list(behaviour: &Behaviour, asked: u64, records: u64) -> u64 {
+fn list(behaviour: &Behaviour, resource: Resource, asked: u64, records: u64) -> u64 {
     let size = behaviour.max_limit.unwrap_or(asked).min(asked);
     let full = records / size;
     let pages = match behaviour.envelope {
@@ -56,9 +56,15 @@ fn list(behaviour: &Behaviour, asked: u64, records: u64) -> u64 {
         && (records.is_multiple_of(size) || full == 0);
     let shown = pages - u64::from(repeated && pages > 1);
     let total = behaviour.result == ResultIs::Total && behaviour.envelope != Envelope::RecordsOnly;
+    // Page 1 of a list that begins with the newest record shows what is created.
+    let is_newest_first = behaviour.order == Order::Descending
+        && resource != Resource::ChannelItems
+        && size.min(records) >= 10;
+    let tail = u64::from(records.div_ceil(size) > 2 && !is_newest_first);
     let proof = match behaviour.envelope {
         _ if shown < 2 => 0,
-        _ if shown == 2 || total => 1,
+        _ if total => 1 + tail,
+        _ if shown == 2 => 1,
         // The last page is read early, or everything again.
         Envelope::NoMaxPage | Envelope::RecordsOnly => 1 + shown,
         _ => 2,
