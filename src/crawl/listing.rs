@@ -211,9 +211,9 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             return Ok(None);
         };
         let size = std::mem::replace(&mut self.size, tail.limit);
-        let read = self.reread_page(tail.page);
+        let read = self.try_page(tail.page);
         self.size = size;
-        Ok(Some(read?.0))
+        read
     }
 
     /// The ending of a proven listing: complete, unless some records could not be stored.
@@ -388,15 +388,38 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         Some(format!("the list did not end within {what}; `{key}` in the configuration raises it"))
     }
 
-    /// Reads the last page early if the proof needs it.
+    /// Reads the last page early if the proof needs it. If the service cannot handle its size, the
+    /// list is begun again with smaller pages.
     fn read_ahead(&mut self) -> Result<(), CrawlError> {
         if self.tail.is_some() {
             return Ok(());
         }
         let Some(last) = self.tail_to_read() else { return Ok(()) };
-        let (evidence, _) = self.reread_page(last)?;
-        self.tail = Some(evidence);
-        self.save(None, false)
+        let Some(smaller) = self.smaller() else {
+            self.tail = Some(self.reread_page(last)?.0);
+            return self.save(None, false);
+        };
+        if let Some(evidence) = self.try_page(last)? {
+            self.tail = Some(evidence);
+            return self.save(None, false);
+        }
+        self.restart()?;
+        self.size = smaller;
+        self.crawler.client.discard_announced(&self.path);
+        Ok(self.crawler.vault.learn_page_size(self.resource, self.size)?)
+    }
+
+    /// Reads a page as evidence; `None` if the service cannot handle its size.
+    fn try_page(&mut self, number: u64) -> Result<Option<PageEvidence>, CrawlError> {
+        let fetched = match self.get(number, Some(1)) {
+            Ok(fetched) => fetched,
+            Err(error) if self.may_page_be_too_large(&error) => {
+                tracing::debug!("{}: page {number}: {}", self.path, Escaped(&error));
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.evidence(&fetched).map(Some)
     }
 
     fn tail_to_read(&self) -> Option<u64> {
@@ -530,15 +553,18 @@ impl<'c, 'a> ListingReader<'c, 'a> {
     /// Reads page `number` again as evidence, without storing it.
     fn reread_page(&mut self, number: u64) -> Result<(PageEvidence, FetchedPage), CrawlError> {
         let fetched = self.get(number, None)?;
-        let page = self.open(&fetched)?;
+        Ok((self.evidence(&fetched)?, fetched))
+    }
+
+    fn evidence(&self, fetched: &FetchedPage) -> Result<PageEvidence, CrawlError> {
+        let page = self.open(fetched)?;
         let keys: Vec<_> = page
             .records
             .iter()
             .filter_map(|raw| DecodedRecord::read(self.resource, self.parent, raw.get()).ok())
             .map(|decoded| decoded.record.key)
             .collect();
-        let evidence = PageEvidence::new(fetched.number, fetched.limit, &page, &keys);
-        Ok((evidence, fetched))
+        Ok(PageEvidence::new(fetched.number, fetched.limit, &page, &keys))
     }
 
     fn reread_first_page(&mut self) -> Result<(PageEvidence, FetchedPage), CrawlError> {

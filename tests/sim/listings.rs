@@ -234,8 +234,30 @@ fn a_failing_page_is_read_as_smaller_pages_from_the_same_offset() {
     let found = world.backup().snapshot;
     assert_eq!(found.status, SnapshotStatus::Complete);
     assert_eq!(codes(&world, found.number).len(), 2500);
-    let asked = ["1000/1", "1000/2", "1000/2", "500/3", "500/4", "500/5", "1000/1"];
+    let asked =
+        ["1000/1", "1000/3", "1000/2", "1000/2", "500/3", "500/4", "500/5", "1000/1", "1000/3"];
     assert_eq!(pages(&world), asked);
+}
+
+#[test]
+fn a_list_whose_last_page_fails_is_read_as_smaller_pages() {
+    let mut world = World::codes(2500, "result=total");
+    world.set_faults("server-error@/api/qr?limit=1000&page=3", 0);
+    let found = world.backup().snapshot;
+    assert_eq!(found.status, SnapshotStatus::Complete);
+    assert_eq!(codes(&world, found.number).len(), 2500);
+    let asked = [
+        "1000/1", "1000/3", "1000/3", "500/1", "500/5", "500/2", "500/3", "500/4", "500/5", "500/1",
+    ];
+    assert_eq!(pages(&world), asked);
+    // The last page fails later, when it is read again.
+    let mut world = World::codes(2500, "result=total");
+    let later = ["page=2", "page=3#2", "page=3#3"]
+        .map(|it| format!("server-error@/api/qr?limit=1000&{it}"));
+    world.set_faults(&later.join(","), 0);
+    let found = world.backup().snapshot;
+    assert_eq!(found.status, SnapshotStatus::Complete);
+    assert_eq!(codes(&world, found.number).len(), 2500);
 }
 
 #[test]
