@@ -29,6 +29,15 @@ pub struct Policy {
     pub account: bool,
 }
 
+impl Policy {
+    /// Whether `live` records of a resource may be deleted because the desired state lists others, or
+    /// none: a list that was emptied by mistake deletes nothing before the limit was raised.
+    #[must_use]
+    pub fn deletes_missing(&self, desired: usize, live: usize) -> bool {
+        self.delete && (desired > 0 || self.max_delete.allows_all(live as u64))
+    }
+}
+
 impl Default for Policy {
     fn default() -> Self {
         Self {

@@ -199,6 +199,15 @@ impl<'a> FilteredRecord<'a> {
         Self { resource, key: Some(record.key.clone()), values, sent }
     }
 
+    /// All records of a state.
+    pub fn of_state(state: &'a State) -> impl Iterator<Item = Self> {
+        let sent = |resource, key: &RecordKey| state.sent.as_ref()?.get(&(resource, key.clone()));
+        state.iter().flat_map(move |(resource, records)| {
+            let of = move |it| Self::of_record(resource, it, sent(resource, &it.key));
+            records.values().map(of)
+        })
+    }
+
     /// Fields by their index in the table's row: of a row of a file, or of a record to be moved.
     #[must_use]
     pub fn of_fields(

@@ -259,7 +259,7 @@ mod tests {
         let of = |max, limit, pages| staleness(max, limit, pages).of(Resource::Campaigns);
         assert_eq!(of(300, 30, 1), Duration::from_secs(300));
         assert_eq!(of(1, 30, 1), Duration::from_secs(80));
-        assert_eq!(of(300, 30, 19), Duration::from_secs(800));
+        assert_eq!(of(300, 30, 19), Duration::from_secs(840));
         assert_eq!(of(0, 0, 19), Duration::ZERO);
         for pages in [1, 5, 19, 100] {
             let extra = staleness(0, 30, pages).rereads(&steps(5000), 2).requests;

@@ -115,7 +115,10 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         NextStep::ShowRun { account, run } => {
             return format!("`linkvault runs {account} {run}` shows them all").into();
         }
-        NextStep::DeleteMissing => "--delete deletes them",
+        NextStep::DeleteMissing { by_empty_list: false } => "--delete deletes them",
+        NextStep::DeleteMissing { by_empty_list: true } => {
+            "--delete --max-delete 100% deletes them, also those of lists that are empty there"
+        }
         NextStep::RemoveExportedRows => {
             "to delete records, remove their rows from a folder that `linkvault export` wrote"
         }

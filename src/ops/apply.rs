@@ -339,15 +339,15 @@ pub(super) fn run_saved_plan(
 fn run_plan(
     session: &mut WriteSession<'_>,
     request: RunRequest,
-    (plan, kept): (Plan, Option<String>),
+    (plan, kept): (Plan, Option<(String, NextStep)>),
     observation: Observation,
     policy: &Policy,
     run: &RunOptions,
 ) -> Result<PlanEnd, OpError> {
     let env = session.env;
     let shown = env.events().planned(&plan, run.dry_run).and_then(|()| {
-        if let Some(kept) = kept {
-            env.note_with(kept, &NextStep::DeleteMissing);
+        if let Some((kept, next)) = kept {
+            env.note_with(kept, &next);
         }
         guard_or_ask(env, &plan, &observation, policy, !run.yes && !run.dry_run)
     });

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::account_session::SessionLimits;
 use super::input::{self, CsvOptions, DesiredInput, FileOptions, filtered_scope};
+use super::plan::warn_of_filters;
 use super::state_ref::{LoadedState, StateRef};
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::{CsvKind, TextEncoding};
@@ -94,6 +95,13 @@ impl NewRow {
 pub fn compare(env: &Env, request: &DiffRequest<'_>) -> Result<DiffReport, OpError> {
     let which = filtered_scope(request.only, request.skip, &request.filter)?;
     let Sides { mut before, mut after } = sides(env, request, &which)?;
+    let rows = [&before, &after].into_iter().flat_map(|side| {
+        side.new.iter().map(|(resource, row)| {
+            FilteredRecord::of_fields(*resource, row.id.map(RecordKey::Id), &row.fields)
+        })
+    });
+    let states = [&before.state, &after.state].into_iter().flat_map(FilteredRecord::of_state);
+    warn_of_filters(env, &request.filter.unmatched(rows.chain(states)));
     request.filter.retain_in_both(&mut before.state, &mut after.state);
     let found = diff::diff(&before.state, &after.state);
     let rows = |side: &Side| {

@@ -9,6 +9,7 @@ use super::account_session::SessionLimits;
 use super::backup::{BackupRequest, record_live};
 use super::error_sources::cannot_write;
 use super::input::filtered_scope;
+use super::plan::warn_of_filters;
 use super::state_ref::{LoadedState, StateRef, recorded_live_state};
 use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::CsvKind;
@@ -77,6 +78,7 @@ pub fn plan_export<'a>(
         _ => target.load(env, &request.limits, &which)?,
     };
     state.filter = request.filter.clone();
+    warn_of_filters(env, &state.unmatched_filters()?);
     Ok(ExportPlan { request, account: target.account, state })
 }
 

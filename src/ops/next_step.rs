@@ -233,8 +233,12 @@ pub enum NextStep {
         /// Number of the run.
         run: RunId,
     },
-    /// Delete the records that the input lacks.
-    DeleteMissing,
+    /// Delete the records that the input lacks. A list without any record deletes nothing before
+    /// the limit is raised.
+    DeleteMissing {
+        /// Whether the limit must be raised.
+        by_empty_list: bool,
+    },
     /// Delete records by removing their rows from an exported folder.
     RemoveExportedRows,
     /// Give a retention rule.

@@ -16,13 +16,13 @@ use crate::change::desired::DesiredState;
 use crate::change::guards::{GuardRefusal, check_guards};
 use crate::change::plan::reverts::possible_reverts;
 use crate::change::plan::saved::SavedPlan;
-use crate::change::plan::{CurrentState, Plan, PlanProblems, plan};
+use crate::change::plan::{CurrentState, Plan, PlanProblems, PlanStep, plan};
 use crate::change::policy::Policy;
 use crate::change::record_filter::FilteredRecord;
 use crate::config::AccountConfig;
 use crate::escaped::Escaped;
 use crate::format;
-use crate::model::{RecordKey, Resource, State, Verb};
+use crate::model::{CountOrPercent, RecordKey, Resource, State, Verb};
 use crate::vault::Vault;
 
 /// The account and the desired state to make a plan for.
@@ -53,7 +53,7 @@ pub struct PlanReport {
     /// The present account, for which the plan was made.
     pub observation: Observation,
     /// A remark on records that the desired state lacks and that stay.
-    pub kept: Option<String>,
+    pub kept: Option<(String, NextStep)>,
     /// The error with which `apply` would refuse the plan.
     pub refusal: Option<OpError>,
 }
@@ -160,17 +160,13 @@ pub fn warn_of_unmatched(env: &Env, desired: &DesiredState, observation: &Observ
             FilteredRecord::of_fields(*resource, key, &row.fields)
         })
     });
-    let state = &observation.state;
-    let live = state.iter().flat_map(|(resource, records)| {
-        records.values().map(move |record| {
-            let sent = state.sent.as_ref();
-            let sent = sent.and_then(|it| it.get(&(resource, record.key.clone())));
-            FilteredRecord::of_record(resource, record, sent)
-        })
-    });
-    for filter in desired.filter.unmatched(rows.chain(live)) {
-        env.warn(format_args!("`{filter}` matches no record"));
-    }
+    let live = FilteredRecord::of_state(&observation.state);
+    warn_of_filters(env, &desired.filter.unmatched(rows.chain(live)));
+}
+
+/// Warns of filters and selectors that match no record.
+pub fn warn_of_filters(env: &Env, unmatched: &[String]) {
+    unmatched.iter().for_each(|filter| env.warn(format_args!("`{filter}` matches no record")));
 }
 
 /// Logs each match and each step, for `-v`.
@@ -189,36 +185,47 @@ fn log(plan: &Plan) {
 }
 
 /// A remark on records that `wanted` lacks and that stay because the policy does not allow deletes:
-/// rows that were removed from a CSV file, or records that are newer than a snapshot. The step for
-/// the user is [`NextStep::DeleteMissing`].
+/// rows that were removed from a CSV file, or records that are newer than a snapshot. With the step
+/// for the user.
 #[must_use]
 pub fn kept_records(
     wanted: &DesiredInput,
     observation: &Observation,
     policy: &Policy,
-) -> Option<String> {
-    let whole =
-        wanted.desired.resources.values().any(|it| it.is_complete && !it.records.is_empty());
-    if policy.delete || !whole {
+) -> Option<(String, NextStep)> {
+    let live = |resource| observation.state.get(resource).map_or(0, BTreeMap::len);
+    let kept: BTreeMap<_, _> = wanted
+        .desired
+        .resources
+        .iter()
+        .filter(|(resource, it)| {
+            it.is_complete && !policy.deletes_missing(it.records.len(), live(**resource))
+        })
+        .map(|(resource, it)| (*resource, it.records.is_empty()))
+        .collect();
+    if kept.is_empty() {
         return None;
     }
-    let bold = Policy { delete: true, ..*policy };
+    let bold = Policy { delete: true, max_delete: CountOrPercent::Percent(100.0), ..*policy };
     // A conflict about a delete is reported when the flag is given.
     let plan = make_plan(&wanted.desired, wanted.base.as_ref(), observation, &bold).ok()?;
+    let is_kept = |step: &&PlanStep| kept.contains_key(&step.resource);
     let deletes = plan.steps.iter().filter(|step| step.verb == Verb::Delete);
     let mut counts = BTreeMap::new();
-    deletes.for_each(|step| *counts.entry(step.resource).or_insert(0_u64) += 1);
+    deletes.filter(is_kept).for_each(|step| *counts.entry(step.resource).or_insert(0_u64) += 1);
     if counts.is_empty() {
         return None;
     }
     let records = counts.iter().map(|(resource, count)| {
         format!("{} of {resource}", format::counted(*count, "record", "records"))
     });
-    Some(format!(
+    let text = format!(
         "Not in {}, and left as they are: {}",
         wanted.name,
         records.collect::<Vec<_>>().join(", ")
-    ))
+    );
+    let by_empty_list = counts.keys().any(|resource| kept.get(resource) == Some(&true));
+    Some((text, NextStep::DeleteMissing { by_empty_list }))
 }
 
 impl From<&PlanProblems> for OpError {

@@ -11,7 +11,7 @@ use super::error_sources::vault_error;
 use super::{NextStep, OpError, OpErrorKind};
 use crate::apply::deleted_since;
 use crate::change::desired::RecordIds;
-use crate::change::record_filter::RecordFilter;
+use crate::change::record_filter::{FilteredRecord, RecordFilter};
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::crawl::{self, ObservationScope};
@@ -112,6 +112,20 @@ impl LoadedState {
                 take(record);
             }
         })?)
+    }
+
+    /// The filters that admit no record of the state, as texts.
+    pub fn unmatched_filters(&mut self) -> Result<Vec<String>, OpError> {
+        let mut unmatched: Vec<_> = self.filter.unmatched([]);
+        for resource in self.resources.clone() {
+            if unmatched.is_empty() {
+                break;
+            }
+            let state = self.vault.state(self.number, &[resource])?;
+            let here = self.filter.unmatched(FilteredRecord::of_state(&state));
+            unmatched.retain(|filter| here.contains(filter));
+        }
+        Ok(unmatched)
     }
 
     /// The record with this key.

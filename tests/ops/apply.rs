@@ -412,3 +412,56 @@ fn a_write_that_took_effect_despite_an_error_response_is_undone() {
     environment.run(&["undo", "main", "1", "--yes"]).succeeds();
     assert_eq!(name(&service, 4), "Summer Sale");
 }
+
+/// An empty list deletes nothing before the limit is raised, and what it leaves is named.
+#[test]
+fn records_that_an_empty_list_lacks_are_named() {
+    let (environment, service) = TestEnvironment::with_service("");
+    service.sandbox().mutate(|store| {
+        let ids: Vec<_> = store.campaigns.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            store.campaigns.remove(id);
+        }
+    });
+    environment.run(&["backup", "-q"]).succeeds();
+    for count in [8, 40] {
+        let names = 0..count;
+        service.sandbox().mutate(|store| {
+            names.for_each(|nth| {
+                store.add_campaign(&format!("Newer {nth}"), None, true);
+            });
+        });
+        let restore = ["restore", "latest", "--to", "main", "--yes"];
+        let told = format!(
+            "left as they are: {count} records of campaigns; --delete --max-delete 100% deletes"
+        );
+        for more in [&[][..], &["--delete"], &["--delete", "--max-delete", "7"]] {
+            let ran = environment.run(&[&restore[..], more].concat());
+            ran.succeeds().stdout_has("Nothing to do").stderr_has(&told);
+            let plan = environment.run(&[&["plan", "latest", "--to", "main"], more].concat());
+            plan.succeeds().stderr_has(&told);
+        }
+        let more = ["--delete", "--max-delete", "100%"];
+        let done = format!("{count} done");
+        environment.run(&[&restore[..], &more].concat()).succeeds().stdout_has(&done);
+        assert_eq!(service.sandbox().store().campaigns.len(), 0);
+    }
+}
+
+#[test]
+fn records_that_an_emptied_file_lacks_are_named() {
+    let (environment, service) = TestEnvironment::with_service("");
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    let before = service.sandbox().store().campaigns.len();
+    let text = environment.text("sheets/campaigns.csv");
+    environment.write("sheets/campaigns.csv", &format!("{}\n", text.lines().next().unwrap()));
+    let apply = ["apply", "sheets", "--to", "main", "--yes"];
+    let told = format!(
+        "left as they are: {before} records of campaigns; --delete --max-delete 100% deletes"
+    );
+    environment.run(&apply).succeeds().stdout_has("Nothing to do").stderr_has(&told);
+    let more = ["--delete", "--max-delete", "50"];
+    environment.run(&[&apply[..], &more].concat()).succeeds().stdout_has("done");
+    assert_eq!(service.sandbox().store().campaigns.len(), 0);
+}

@@ -148,3 +148,18 @@ fn a_wrong_filter_is_a_usage_error() {
     environment.run(&none).exits_with(64).stderr_has("no resource is selected");
     assert!(service.new_requests().is_empty());
 }
+
+#[test]
+fn a_filter_that_matches_no_record_is_told_by_export_and_diff() {
+    let (environment, _service) = backed_up();
+    let told = "`campaigns/nothing*` matches no record";
+    for (matches, folder) in [("nothing*", "none"), ("*", "all")] {
+        let filter = format!("campaigns/{matches}");
+        let export = environment.run(&["export", "main", "--to", folder, "--name", &filter]);
+        let diff = environment.run(&["diff", "main@latest", "main@live", "--name", &filter]);
+        for ran in [export, diff] {
+            let ran = ran.succeeds();
+            assert_eq!(ran.stderr().contains(told), matches != "*", "{}", ran.stderr());
+        }
+    }
+}

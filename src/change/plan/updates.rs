@@ -81,7 +81,8 @@ impl<'a> Planner<'a> {
         let by_name = self.refers_to_names();
         for (resource, wanted) in &self.desired.resources {
             let (resource, rows) = (*resource, wanted.records.as_slice());
-            if resource == Resource::ChannelItems || rows.is_empty() {
+            let says_nothing = rows.is_empty() && !wanted.is_complete;
+            if resource == Resource::ChannelItems || says_nothing {
                 continue;
             }
             let Some(live) = self.current.state.get(resource) else {
@@ -106,7 +107,7 @@ impl<'a> Planner<'a> {
                     self.register_reference(resource, row, resolved, by_name);
                 }
             }
-            if wanted.is_complete && self.policy.delete {
+            if wanted.is_complete && self.policy.deletes_missing(rows.len(), live.len()) {
                 self.plan_deletes(resource, live, &matches);
             }
         }

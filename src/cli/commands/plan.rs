@@ -7,7 +7,6 @@ use crate::cli::hints::hint;
 use crate::cli::plan_args::{MaxStalenessArgs, PlanFormat, PlanOutputArgs, PolicyArgs};
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, CommandResult, Exit, render};
-use crate::ops::NextStep;
 use crate::ops::input::InputOptions;
 use crate::ops::plan::{PlanRequest, plan_changes};
 
@@ -79,8 +78,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
             PlanFormat::Markdown => render::plan::show(&app.out, plan, args.form, true)?,
         }
     }
-    if let Some(kept) = &report.kept {
-        app.out.note(format_args!("{kept}; {}", hint(&NextStep::DeleteMissing)));
+    if let Some((kept, next)) = &report.kept {
+        app.out.note(format_args!("{kept}; {}", hint(next)));
     }
     if let Some(refusal) = &report.refusal {
         let lines: Vec<_> =
