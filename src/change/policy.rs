@@ -49,3 +49,19 @@ impl Default for Policy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_list_deletes_only_after_the_limit_was_raised() {
+        let of = |max_delete| Policy { delete: true, max_delete, ..Policy::default() };
+        let usual = of(CountOrPercent::default());
+        assert!(usual.deletes_missing(1, 40) && !usual.deletes_missing(0, 3));
+        assert!(!of(CountOrPercent::Count(2)).deletes_missing(0, 3));
+        assert!(of(CountOrPercent::Count(3)).deletes_missing(0, 3));
+        assert!(of(CountOrPercent::Percent(100.0)).deletes_missing(0, 3));
+        assert!(!Policy::default().deletes_missing(1, 3));
+    }
+}
