@@ -297,12 +297,11 @@ fn nothing_is_deleted_without_the_policy_or_for_an_empty_list() {
     let live = campaigns(3);
     let desired = delete_all(&live, 1);
     let current = CurrentState { state: &live, memory: &AccountMemory::default() };
-    let plan_with =
-        |desired: &DesiredState, policy: &Policy| plan(desired, current, None, policy).unwrap();
-    assert_eq!(plan_with(&desired, &Policy::default()), Plan::default());
-    assert_eq!(requests(&plan_with(&desired, &FREE)), ["DELETE /api/campaign/1/delete null"]);
+    let with = |desired, policy: &Policy| plan(desired, current, None, policy).unwrap();
+    assert_eq!(with(&desired, &Policy::default()), Plan::default());
+    assert_eq!(requests(&with(&desired, &FREE)), ["DELETE /api/campaign/1/delete null"]);
     let usual = Policy { delete: true, ..Policy::default() };
-    assert_eq!(plan_with(&delete_all(&live, 3), &usual), Plan::default());
+    assert_eq!(with(&delete_all(&live, 3), &usual), Plan::default());
 }
 
 #[test]
