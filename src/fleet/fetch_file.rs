@@ -77,6 +77,14 @@ impl FetchFile {
     }
 }
 
+/// A name for changes of the local copy that were lost, which no file has yet: `NAME.db.lost`,
+/// `NAME.db.lost.2`, ….
+pub fn unused_name(copy: &Path) -> PathBuf {
+    let names = std::iter::once(".lost".to_owned()).chain((2..).map(|it| format!(".lost.{it}")));
+    let mut paths = names.map(|name| beside(copy, &name));
+    paths.find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| beside(copy, ".lost"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

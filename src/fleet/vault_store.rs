@@ -13,14 +13,14 @@ use super::decision::{
 };
 use super::encryption::Identity;
 use super::error::{StoreError, StoreErrorKind};
-use super::fetch_file::FetchFile;
-use super::free_space::free_space;
+use super::fetch_file::{FetchFile, unused_name};
+use super::free_space::require_space;
 use super::head::{FetchRecord, FetchedObject, HEAD, Head, HeadAccount};
 use super::object_tag::{ConditionalPut, ObjectTag};
 use super::objects::Objects;
 use super::packing::{self, UnpackError};
 use super::probe::probe;
-use crate::files::{beside, folder_of, private_file, target};
+use crate::files::{folder_of, private_file, target};
 use crate::vault::restore::{RestoreCandidate, work_folder};
 use crate::vault::{Vault, VaultError};
 
@@ -99,14 +99,37 @@ impl VaultStore {
     /// If the store cannot be read, or what it has does not follow what this machine knows; the
     /// local copy is then unchanged.
     pub fn fetch(&self) -> Result<FetchReport, StoreError> {
+        self.with_head(|head| self.fetch_head(head))
+    }
+
+    /// Reads the object that `HEAD` names, and verifies its size and digest. Returns whether there
+    /// is one. The local copy is not used.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or the object is missing or damaged.
+    pub fn verify(&self) -> Result<bool, StoreError> {
+        self.with_head(|head| {
+            let Some((head, _)) = head else { return Ok(false) };
+            let here = |error| StoreError::from(VaultError::io(&self.copy, error));
+            let folder = target(&self.copy).and_then(|it| work_folder(&it)).map_err(here)?;
+            self.receive(&head, &folder.path().join("vault.db"))?;
+            Ok(true)
+        })
+    }
+
+    /// Does `work` with `HEAD`, and again with a new one if the object of the first is gone.
+    fn with_head<T>(
+        &self,
+        work: impl Fn(Option<(Head, ObjectTag)>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let before = self.head()?;
-        match self.fetch_head(before.clone()) {
+        match work(before.clone()) {
             // The object is removed two puts later, which may have been a moment ago.
             Err(error) if error.kind == StoreErrorKind::Damaged => match self.head()? {
                 now if now == before => Err(error),
-                now => self.fetch_head(now),
+                now => work(now),
             },
-            fetched => fetched,
+            done => done,
         }
     }
 
@@ -473,7 +496,7 @@ impl VaultStore {
             |what: String| StoreError::new(StoreErrorKind::Damaged, format!("{object} {what}"));
         let here = |error| StoreError::from(VaultError::io(&self.copy, error));
         let mut packed = tempfile_in(folder_of(to)).map_err(here)?;
-        self.require_space(head, folder_of(to))?;
+        require_space(head, folder_of(to))?;
         if !self.objects.download(&object, &mut packed, head.size)? {
             return Err(damaged(format!("does not exist, although {HEAD} names it")));
         }
@@ -505,18 +528,6 @@ impl VaultStore {
         Ok(())
     }
 
-    /// Refuses a vault for which the disk has no space, before it is full.
-    fn require_space(&self, head: &Head, folder: &Path) -> Result<(), StoreError> {
-        let needed = head.size.saturating_add(head.plain_size.unwrap_or(0));
-        match free_space(folder) {
-            Some(free) if free < needed => Err(StoreError::new(
-                StoreErrorKind::NoSpace,
-                format!("it needs {needed} bytes on the disk, which has {free} free"),
-            )),
-            _ => Ok(()),
-        }
-    }
-
     fn record(&self) -> Result<FetchRecord, StoreError> {
         match self.file.read()? {
             Ok(record) => Ok(record),
@@ -535,13 +546,6 @@ impl VaultStore {
     fn write_record(&self, record: &FetchRecord) -> Result<(), StoreError> {
         self.file.write(record)
     }
-}
-
-/// A name for changes that were lost, which no file has yet: `NAME.db.lost`, `NAME.db.lost.2`, ….
-fn unused_name(copy: &Path) -> PathBuf {
-    let names = std::iter::once(".lost".to_owned()).chain((2..).map(|it| format!(".lost.{it}")));
-    let mut paths = names.map(|name| beside(copy, &name));
-    paths.find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| beside(copy, ".lost"))
 }
 
 /// Another machine put a newer vault.

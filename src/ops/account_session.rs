@@ -13,7 +13,7 @@ use super::pace_file::{PaceFile, reported_limit};
 use super::stored_state::{SharedSession, begin_session};
 use super::{NextStep, OpError, OpErrorKind};
 use crate::api::client::{Client, ClientLimits};
-use crate::api::http::{ApiKey, Transport};
+use crate::api::http::{ApiKey, Method, Transport};
 use crate::api::pacer::{Pacer, effective_limit};
 use crate::api::parallel::ParallelTransport;
 use crate::api::read_only::ReadOnlyTransport;
@@ -28,6 +28,9 @@ use crate::progress::Progress;
 use crate::sandbox::behaviour::RateLimit;
 use crate::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
 use crate::vault::lock::{Lock, LockCommand};
+
+/// The wait after which a vault that was fetched before counts as old.
+const FETCH_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Limits of one command, in addition to the account's configuration.
 #[derive(Debug, Clone, Copy, Default)]
@@ -151,6 +154,20 @@ impl AccountSession {
             .with_progress(progress)
             .with_shared_pacer(Box::new(move |change| pace.exchange(change)));
         Ok(Self { client, service, reserve, _lock: None, shared })
+    }
+
+    /// Waits until the first request may be sent, if other machines work on the account. Returns
+    /// whether that took so long that another machine may have put a newer vault meanwhile.
+    ///
+    /// # Errors
+    /// If a limit or an interrupt ends the wait.
+    pub fn wait_for_other_machines(&mut self, clock: &dyn Clock) -> Result<bool, OpError> {
+        if self.shared.is_none() {
+            return Ok(false);
+        }
+        let begun = clock.monotonic();
+        self.client.wait_for_turn(Method::Get, "/api/account")?;
+        Ok(clock.monotonic().saturating_sub(begun) >= FETCH_AGAIN_AFTER)
     }
 
     /// From now on the end of the session is recorded with the result of a backup, which follows.

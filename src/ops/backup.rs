@@ -239,6 +239,9 @@ pub fn run_backup(
     let mut session =
         AccountSession::open(env, account, &words, &request.limits, Arc::clone(progress))?;
     session.end_with_record();
+    if session.wait_for_other_machines(&*env.clock)? {
+        env.fetch_held(account)?;
+    }
     let options = request.options(&session.service)?;
     let mut vault = env.open_vault(account)?;
     let link = session.link(&*env.clock, &**progress);

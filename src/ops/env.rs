@@ -353,6 +353,24 @@ impl Env {
         self.stored_vault(account)?.map_or(Ok(()), |it| stored_vault::fetch(&it))
     }
 
+    /// Fetches the vault of `account` from its store, if it lives in one, for a caller that holds
+    /// the lock of the account and has no open vault.
+    ///
+    /// # Errors
+    /// If it cannot be fetched.
+    pub(super) fn fetch_held(&self, account: &AccountConfig) -> Result<(), OpError> {
+        self.stored_vault(account)?.map_or(Ok(()), |it| stored_vault::fetch_held(&it))
+    }
+
+    /// Reads the stored vault of `account` to its end, and verifies it. A vault that is a file is
+    /// not read.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is damaged.
+    pub fn verify_stored(&self, account: &AccountConfig) -> Result<(), OpError> {
+        self.stored_vault(account)?.map_or(Ok(()), |it| stored_vault::verify(&it))
+    }
+
     /// What a fetch or a put of the vault of `account` needs; `None` if it is a file.
     pub(super) fn stored_vault<'a>(
         &'a self,

@@ -3,10 +3,12 @@
 
 #[cfg(feature = "fleet")]
 pub(super) use with_stores::{
-    IdentityCache, checkpoints, explain, fetch, pause, put, require_copy,
+    IdentityCache, checkpoints, explain, fetch, fetch_held, pause, put, require_copy, verify,
 };
 #[cfg(not(feature = "fleet"))]
-pub(super) use without_stores::{IdentityCache, checkpoints, fetch, pause, put, require_copy};
+pub(super) use without_stores::{
+    IdentityCache, checkpoints, fetch, fetch_held, pause, put, require_copy, verify,
+};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,6 +94,14 @@ mod without_stores {
         Ok(())
     }
 
+    pub(in crate::ops) const fn fetch_held(_: &StoredVault<'_>) -> Result<(), OpError> {
+        Ok(())
+    }
+
+    pub(in crate::ops) const fn verify(_: &StoredVault<'_>) -> Result<(), OpError> {
+        Ok(())
+    }
+
     pub(in crate::ops) const fn put(_: &StoredVault<'_>, _: StoredWork) -> Result<(), OpError> {
         Ok(())
     }
@@ -136,9 +146,10 @@ mod with_stores {
     /// Makes the local copy equal to the vault in the store. Another process of this machine that
     /// works on the account has done so.
     pub(in crate::ops) fn fetch(it: &StoredVault<'_>) -> Result<(), OpError> {
-        let Some(address) = &it.account.store else { return Ok(()) };
+        if it.account.store.is_none() {
+            return Ok(());
+        }
         let copy = &it.account.vault;
-        let store = open(it, address, "fetch the vault")?;
         let command = LockCommand { purpose: LockPurpose::Fetch, ..LockCommand::from(FETCH) };
         let fetches = |it: &LockHolder| it.purpose == LockPurpose::Fetch;
         // It waits for another fetch.
@@ -148,6 +159,14 @@ mod with_stores {
             }
             taken => taken.map_err(lock_timeout_error)?,
         };
+        fetch_held(it)
+    }
+
+    /// Like [`fetch`], for a caller that holds the lock of the local copy, and has no open vault.
+    pub(in crate::ops) fn fetch_held(it: &StoredVault<'_>) -> Result<(), OpError> {
+        let Some(address) = &it.account.store else { return Ok(()) };
+        let copy = &it.account.vault;
+        let store = open(it, address, "fetch the vault")?;
         let fetched = store.fetch().and_then(|fetched| {
             if fetched == FetchReport::Empty && !copy.exists() {
                 require_no_backup(address, copy)?;
@@ -167,6 +186,14 @@ mod with_stores {
             ));
         }
         Ok(())
+    }
+
+    /// Reads the object in the store to its end, and verifies it.
+    pub(in crate::ops) fn verify(it: &StoredVault<'_>) -> Result<(), OpError> {
+        let Some(address) = &it.account.store else { return Ok(()) };
+        let doing = "verify the vault";
+        let verified = open(it, address, doing)?.verify();
+        verified.map(drop).map_err(|error| explain(it, doing, error))
     }
 
     /// Refuses to begin a vault whose `HEAD` is lost. Its objects would be unknown to the new one.

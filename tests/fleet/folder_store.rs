@@ -451,3 +451,29 @@ fn a_local_vault_moves_into_an_empty_store() {
         private(path);
     }
 }
+
+#[test]
+fn check_reads_the_stored_object_although_the_local_copy_is_current() {
+    let shared = Shared::new();
+    let machine = shared.machine();
+    machine.run(&["backup", "-q"]).succeeds();
+    machine.run(&["check", "main"]).succeeds();
+    let (object, before) = (shared.object(), fs::read(shared.object()).unwrap());
+    let mut changed = before.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    let cases: [(&[u8], &str); 3] = [
+        (&before[..before.len() / 2], "bytes, not"),
+        (&changed, "is damaged"),
+        (&[], "has 0 bytes"),
+    ];
+    for (content, why) in cases {
+        fs::write(&object, content).unwrap();
+        let refused = machine.run(&["check", "main"]).exits_with(1);
+        refused.stderr_has("cannot verify the vault of main at file://").stderr_has(why);
+        machine.run(&["check", "main", "--local"]).succeeds().stdout_has("main is sound");
+    }
+    fs::remove_file(&object).unwrap();
+    machine.run(&["check"]).exits_with(1).stderr_has("does not exist, although HEAD names it");
+    fs::write(&object, before).unwrap();
+    machine.run(&["check"]).succeeds();
+}

@@ -26,6 +26,7 @@ use crate::sim::world::BEGIN;
 /// The clock of a machine during one activity.
 struct MachineClock {
     time: Arc<SimulatedClock>,
+    fleet: Arc<Fleet>,
     /// How far its wall clock is ahead, in milliseconds.
     ahead: i64,
     /// Whether the activity must stop.
@@ -51,7 +52,14 @@ impl Clock for MachineClock {
     }
 
     fn sleep(&self, time: Duration) -> SleepOutcome {
-        if self.interrupted() { SleepOutcome::Interrupted } else { self.time.sleep(time) }
+        if self.interrupted() {
+            return SleepOutcome::Interrupted;
+        }
+        let overtakes = self.fleet.overtakes.lock().unwrap().take_if(|_| time >= LONG);
+        if let Some(nth) = overtakes {
+            assert_eq!(self.fleet.activity(nth, None), Some(AttemptOutcome::Complete));
+        }
+        self.time.sleep(time)
     }
 
     fn interrupted(&self) -> bool {
@@ -82,7 +90,12 @@ struct Fleet {
     rng: Mutex<Rng>,
     /// The requests that suspended machines had under way, and sent later.
     late: AtomicU64,
+    /// The machine that makes a backup while another one waits for a window.
+    overtakes: Mutex<Option<usize>>,
 }
+
+/// A wait that is not that between two requests.
+const LONG: Duration = Duration::from_secs(30);
 
 struct Machine {
     home: TempDir,
@@ -97,9 +110,13 @@ struct Killed;
 impl Fleet {
     fn new(seed: u64) -> Arc<Self> {
         let mut rng = Rng::with_seed(seed);
-        let counts = GeneratedCounts { channels: 2, qr_codes: 5, ..GeneratedCounts::each(5) };
         let limit = rng.choice(["5", "12", "30", "zero"]).unwrap();
         let window = rng.choice(["fixed", "aligned", "sliding"]).unwrap();
+        Self::with(seed, rng, limit, window)
+    }
+
+    fn with(seed: u64, mut rng: Rng, limit: &str, window: &str) -> Arc<Self> {
+        let counts = GeneratedCounts { channels: 2, qr_codes: 5, ..GeneratedCounts::each(5) };
         let behaviour = format!("max-limit=2,result=total,rate-limit={limit},window={window}");
         let behaviour = Behaviour::parse(&behaviour).unwrap();
         let service = SandboxService::new(generate(seed, counts), ApiKey::new(KEY), behaviour);
@@ -114,6 +131,7 @@ impl Fleet {
             lanes: *rng.choice(&[1, 4]).unwrap(),
             rng: Mutex::new(rng),
             late: AtomicU64::new(0),
+            overtakes: Mutex::new(None),
         })
     }
 
@@ -130,6 +148,7 @@ impl Fleet {
         let env = process.get_or_insert_with(|| machine.start(self));
         let clock = MachineClock {
             time: Arc::clone(&self.time),
+            fleet: Arc::clone(self),
             ahead: machine.ahead,
             is_over: Arc::clone(&flags.is_over),
         };
@@ -338,4 +357,21 @@ fn simulate(seed: u64) {
 #[test]
 fn the_service_refuses_nothing_whichever_machine_takes_an_account_over() {
     run_seeds(20, simulate);
+}
+
+#[test]
+fn a_vault_that_was_put_during_the_wait_for_a_window_is_fetched_before_the_crawl() {
+    let fleet = Fleet::with(1, Rng::with_seed(1), "30", "fixed");
+    assert_eq!(fleet.activity(0, None), Some(AttemptOutcome::Complete));
+    // A session whose end is not known: the next machine waits for a window.
+    fleet.activity(2, Some((End::Killed { sends: true }, 3)));
+    *fleet.overtakes.lock().unwrap() = Some(1);
+    assert_eq!(fleet.activity(0, None), Some(AttemptOutcome::Complete));
+    assert_eq!(*fleet.overtakes.lock().unwrap(), None, "no machine waited");
+    let vaults = fleet.machines[0].home.path().join("vaults");
+    let names = std::fs::read_dir(&vaults).unwrap().map(|it| it.unwrap().file_name());
+    let lost: Vec<_> = names.filter(|it| it.to_string_lossy().contains(".lost")).collect();
+    assert_eq!(lost, [""; 0]);
+    let vault = Vault::open(&vaults.join("main.db")).unwrap();
+    assert_eq!(vault.snapshots().unwrap().len(), 3);
 }

@@ -12,14 +12,18 @@ use crate::format;
 #[command(after_help = "\
 Examples:
   linkvault check main
+  linkvault check main --local   the vault on this machine, not the object in its store
   linkvault check         every account of the configuration")]
 pub struct Args {
     /// Accounts to check; default: all configured accounts
     #[arg(value_name = "ACCOUNT")]
     pub accounts: Vec<String>,
+    /// Do not read the objects of vaults in stores, only their local copies
+    #[arg(long)]
+    pub local: bool,
 }
 
-/// Recomputes all digests and counts of the vaults.
+/// Recomputes all digests and counts of the vaults, and verifies the objects of those in stores.
 ///
 /// # Errors
 /// If the vault of a single account cannot be read. With several accounts, that is printed and the
@@ -30,7 +34,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let mut documents = Vec::new();
     let mut exit = Exit::Done;
     for account in &accounts {
-        let (document, found) = match one(account, app) {
+        let (document, found) = match one(args, account, app) {
             Ok(checked) => checked,
             Err(failure) if alone => return Err(failure),
             Err(failure) => {
@@ -52,8 +56,11 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-fn one(account: &AccountConfig, app: &App) -> Result<(Value, Exit), CliError> {
+fn one(args: &Args, account: &AccountConfig, app: &App) -> Result<(Value, Exit), CliError> {
     app.env.fetch(account)?;
+    if !args.local {
+        app.env.verify_stored(account)?;
+    }
     let report = state_ref::open(account)?.check()?;
     let sound = report.problems.is_empty();
     let document = json!({
