@@ -272,7 +272,7 @@ pub fn has_configured_accounts(env: &Env) -> Result<bool, OpError> {
 pub enum ActionResult {
     /// Temporal accepted it.
     Done,
-    /// No backup was started, because one is under way or waits for its repetition.
+    /// No backup was started, because one is under way.
     UnderWay,
 }
 
@@ -303,11 +303,11 @@ pub fn act(env: &Env, name: &str, action: &ScheduleAction) -> Result<ActionResul
                 let next = NextStep::WaitForWriter(name.to_owned());
                 return Err(OpError::new(OpErrorKind::Locked, what).next(next));
             }
-            match schedules.is_running(name) {
-                Ok(true) => Ok(ActionResult::UnderWay),
-                Ok(false) => schedules.run(name).map(|()| ActionResult::Done),
-                Err(error) => Err(error),
-            }
+            let result = |requested| match requested {
+                true => ActionResult::Done,
+                false => ActionResult::UnderWay,
+            };
+            schedules.run(name).map(result)
         }
     };
     done.map_err(|error| match error.kind {

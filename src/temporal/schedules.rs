@@ -311,24 +311,32 @@ impl Schedules {
     /// # Errors
     /// As [`Self::pause`].
     pub fn is_running(&self, account: &str) -> Result<bool, TemporalError> {
+        Ok(self.under_way(account)?.is_some())
+    }
+
+    /// The state of the backup of `account` that its schedule started: [`RunState::Running`],
+    /// [`RunState::Retrying`], or `None` if none is under way.
+    ///
+    /// # Errors
+    /// As [`Self::pause`].
+    pub fn under_way(&self, account: &str) -> Result<Option<RunState>, TemporalError> {
         let info = self.describe(account)?.info.unwrap_or_default();
         for execution in info.running_workflows {
             // The schedule learns late that a backup has ended.
-            if is_running(&self.backup(execution)?) {
-                return Ok(true);
+            let now = under_way(&self.backup(execution)?);
+            if now.is_some() {
+                return Ok(now);
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
-    /// Whether a backup has no activity, so that it waits for its repetition.
+    /// Whether a backup waits for its repetition.
     fn is_retrying(&self, workflow: &str) -> Result<bool, TemporalError> {
         let workflow_id = workflow.to_owned();
         let run_id = String::new();
         match self.backup(WorkflowExecution { workflow_id, run_id }) {
-            Ok(it) => Ok(is_running(&it)
-                && it.pending_activities.is_empty()
-                && it.pending_workflow_task.is_none()),
+            Ok(it) => Ok(under_way(&it) == Some(RunState::Retrying)),
             Err(error) if error.kind == TemporalErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
@@ -358,16 +366,21 @@ impl Schedules {
         })
     }
 
-    /// Starts a backup of `account` now, unless one is under way. A paused schedule stays paused.
+    /// Starts a backup of `account` now. One that waits for its repetition is cancelled; while one
+    /// works, none is started. A paused schedule stays paused. Returns whether it was requested.
     ///
     /// # Errors
     /// As [`Self::pause`].
-    pub fn run(&self, account: &str) -> Result<(), TemporalError> {
+    pub fn run(&self, account: &str) -> Result<bool, TemporalError> {
+        let overlap = match self.under_way(account)? {
+            Some(RunState::Retrying) => ScheduleOverlapPolicy::CancelOther,
+            Some(_) => return Ok(false),
+            None => ScheduleOverlapPolicy::Skip,
+        };
         let handle = self.client.get_schedule_handle(self.id(account));
         let options = TriggerScheduleOptions::default();
-        self.runtime
-            .block_on(handle.trigger(ScheduleOverlapPolicy::Skip, options))
-            .map_err(of_schedule)
+        self.runtime.block_on(handle.trigger(overlap, options)).map_err(of_schedule)?;
+        Ok(true)
     }
 
     fn send<T, F>(&self, request: impl FnOnce(Client) -> F) -> Result<T, TemporalError>
@@ -496,6 +509,12 @@ fn calendar(of: &Calendar) -> proto::StructuredCalendarSpec {
 fn is_running(backup: &DescribeWorkflowExecutionResponse) -> bool {
     let info = backup.workflow_execution_info.as_ref();
     info.is_some_and(|it| it.status() == WorkflowExecutionStatus::Running)
+}
+
+/// The state of a backup that has not ended: without an activity it waits for its repetition.
+fn under_way(backup: &DescribeWorkflowExecutionResponse) -> Option<RunState> {
+    let waits = backup.pending_activities.is_empty() && backup.pending_workflow_task.is_none();
+    is_running(backup).then_some(if waits { RunState::Retrying } else { RunState::Running })
 }
 
 fn started(action: proto::ScheduleActionResult) -> Option<StartedBackup> {

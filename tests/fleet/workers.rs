@@ -219,6 +219,10 @@ fn a_backup_that_waits_for_its_repetition_is_a_problem_of_the_fleet() {
         shown["totals"]["failed"] == 1 && shown["accounts"][0]["recent"][0]["state"] == "retrying"
     });
     machine.run(&["fleet", "status"]).exits_with(1).stdout_has("retrying").fits();
+    // A person who has mended the cause need not wait for the repetition.
+    fleet.service.faults("");
+    machine.run(&["fleet", "run", "main"]).succeeds().stdout_has("was requested");
+    until_status(&machine, "it is complete", |shown| shown["totals"]["good"] == 1);
     drop(worker);
 }
 

@@ -305,10 +305,9 @@ mod with_fleet {
     ) -> Result<Exit, CliError> {
         let result = fleet::act(&app.env, account, action)?;
         let (json_done, text) = match (result, action) {
-            (ActionResult::UnderWay, _) => (
-                "running",
-                format!("a backup of {account} is under way, or waits for its repetition"),
-            ),
+            (ActionResult::UnderWay, _) => {
+                ("running", format!("a backup of {account} is under way"))
+            }
             (ActionResult::Done, ScheduleAction::Run) => {
                 (done, format!("a backup of {account} was requested"))
             }
