@@ -34,6 +34,8 @@ pub(super) struct StepRun {
     pub declined: bool,
     /// The id in the response to a create, if a record had it before.
     pub claimed: Option<i64>,
+    /// The service reported that it created the record, but not its id.
+    pub confirmed: bool,
     /// The latest message about it.
     pub message: Option<String>,
     /// Whether other steps need its record.
@@ -74,6 +76,7 @@ pub(super) fn load_step_runs(vault: &Vault, run: &Run) -> Result<Vec<StepRun>, A
             repeated: false,
             declined: false,
             claimed: None,
+            confirmed: false,
             message: row.message,
             needed: false,
         });

@@ -22,6 +22,9 @@ use crate::vault::journal::{StepResult, StepState};
 /// The message of a step without a response that sets the password.
 pub(super) const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
                           step with `linkvault resolve`, then set it again";
+/// The message of a create whose record may be another user's. The journal has no state for it.
+pub(super) const MAY_BE_OF_OTHERS: &str = "the response was lost, and no list shows whether this \
+    step or another user created the record";
 /// How often a create is sent if no list shows its record.
 const MAX_CREATE_TRIES: u32 = 3;
 /// The wait before a second listing after an update, a delete or an assignment: a request without a
@@ -140,7 +143,7 @@ impl PlanRunner<'_> {
         let StepRun { step, sent, .. } = &self.all[nth];
         let all = state.get(step.resource).zip(known.get(&step.resource));
         match all.map(|(records, seen)| reconcile::reconcile_create(step, seen, *sent, records)) {
-            Some(CreateOutcome::Created(id)) => self.done(nth, Some(id), &[]),
+            Some(CreateOutcome::Created(id)) => self.adopt(nth, id),
             Some(CreateOutcome::Ambiguous(ids)) => self.mark_ambiguous(nth, &ids),
             // This run did not create the record that has its key now.
             _ => Ok(()),
@@ -245,7 +248,7 @@ impl PlanRunner<'_> {
                 let known = self.known.entry(resource).or_default();
                 let work = &self.all[nth];
                 match reconcile::reconcile_create(&work.step, known, work.sent, records) {
-                    CreateOutcome::Created(id) => self.done(nth, Some(id), &[])?,
+                    CreateOutcome::Created(id) => self.adopt(nth, id)?,
                     // The service gave the id of a deleted record again.
                     CreateOutcome::Ambiguous(ids) if work.claimed.is_some_and(|id| ids == [id]) => {
                         self.done(nth, work.claimed, &[])?;

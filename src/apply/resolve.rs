@@ -5,6 +5,7 @@ use super::error::ApplyError;
 use crate::apply::journal_step::{LEFT_BY_DECISION, parse_step};
 use crate::apply::known_ids::known_ids_of;
 use crate::apply::reconcile::{self, CreateOutcome};
+use crate::apply::recovery::MAY_BE_OF_OTHERS;
 use crate::apply::remember;
 use crate::change::plan::PlanStep;
 use crate::clock::Timestamp;
@@ -19,6 +20,11 @@ const MAY_BE_DONE: &str = "left by decision; whether it was done is not known";
 /// so its message tells.
 pub(super) fn was_left_unknown(row: &JournalStep) -> bool {
     row.state == StepState::Skipped && row.message.as_deref() == Some(MAY_BE_DONE)
+}
+
+/// Whether the record of `row` may be one that another user created.
+pub(super) fn may_be_of_others(row: &JournalStep) -> bool {
+    row.state == StepState::Done && row.message.as_deref() == Some(MAY_BE_OF_OTHERS)
 }
 
 /// A person's decision on a step of unknown outcome.

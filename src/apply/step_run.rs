@@ -7,7 +7,7 @@ use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Response;
 use crate::apply::error::ApplyError;
 use crate::apply::journal_step::{StepRun, step_title, unfinished_step_message};
-use crate::apply::recovery::MAY_BE_SET;
+use crate::apply::recovery::{MAY_BE_OF_OTHERS, MAY_BE_SET};
 use crate::apply::response::{StepResponse, classify_response, says_absent, says_present};
 use crate::apply::runner::PlanRunner;
 use crate::apply::{remember, step_request};
@@ -341,6 +341,26 @@ impl PlanRunner<'_> {
         id: Option<i64>,
         params: &[String],
     ) -> Result<(), ApplyError> {
+        self.done_with(nth, id, params, None)
+    }
+
+    /// Closes a create as done whose record a list has shown. Where lists do not show the natural
+    /// key, another user may have created the record while this step's response was lost.
+    pub fn adopt(&mut self, nth: usize, id: i64) -> Result<(), ApplyError> {
+        let work = &self.all[nth];
+        let is_certain =
+            work.step.resource.spec().shows_key() || work.confirmed || work.claimed == Some(id);
+        let message = (!is_certain).then(|| MAY_BE_OF_OTHERS.to_owned());
+        self.done_with(nth, Some(id), &[], message)
+    }
+
+    fn done_with(
+        &mut self,
+        nth: usize,
+        id: Option<i64>,
+        params: &[String],
+        message: Option<String>,
+    ) -> Result<(), ApplyError> {
         self.unanswered = 0;
         let work = &self.all[nth];
         let step = &work.step;
@@ -349,7 +369,8 @@ impl PlanRunner<'_> {
             && (work.needed || !step.resource.spec().shows_key())
         {
             // It was created, but the response has no id: the list will show it.
-            self.all[nth].may_have_run = true;
+            let work = &mut self.all[nth];
+            (work.may_have_run, work.confirmed) = (true, true);
             return Ok(());
         }
         let remember = match (step.verb, id.or(step.id)) {
@@ -370,7 +391,8 @@ impl PlanRunner<'_> {
             (.., Some(id)) => known.add_created(id, self.clock.now()),
             _ => {}
         }
-        self.close(nth, &StepResult { id, remember, maps, ..StepResult::of(StepState::Done) })
+        let done = StepResult::of(StepState::Done);
+        self.close(nth, &StepResult { id, remember, maps, message, ..done })
     }
 
     fn refused(&mut self, nth: usize, why: String, params: &[String]) -> Result<(), ApplyError> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::deleted::deleted_since;
 use super::journal_step::parse_step;
-use super::resolve::was_left_unknown;
+use super::resolve::{may_be_of_others, was_left_unknown};
 use super::verify::{Verification, became, verify};
 use crate::apply::response::{says_absent, says_present};
 use crate::apply::{ApplyError, step_request};
@@ -39,6 +39,37 @@ pub struct UndoInput {
     pub unsupported: Vec<UnsupportedChange>,
     /// Messages about records that are created again, but not exactly as before.
     pub changed: Vec<String>,
+    /// Records that the run took for its own, and that another user may have created. They are
+    /// neither deleted nor reported before a person has decided.
+    pub uncertain: Vec<UncertainRecord>,
+}
+
+/// A record that the run or another user created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UncertainRecord {
+    /// Its resource.
+    pub resource: Resource,
+    /// Its id.
+    pub id: i64,
+    /// The key of the step that took it for its own.
+    pub key: String,
+}
+
+impl UndoInput {
+    /// Decides about the uncertain records: they are deleted, or reported as left.
+    pub fn decide_uncertain(&mut self, delete: bool) {
+        for UncertainRecord { resource, id, key } in std::mem::take(&mut self.uncertain) {
+            if delete {
+                self.desired.to_delete.entry(resource).or_default().insert(id);
+                continue;
+            }
+            let title = resource.spec().title;
+            let reason = format!(
+                "{title} {id} was left: no list shows whether the run or another user created it"
+            );
+            self.unsupported.push(UnsupportedChange { resource, key, reason, source: None });
+        }
+    }
 }
 
 /// The input of the plan that reverts `run`.
@@ -61,12 +92,19 @@ pub fn undo_run(vault: &mut Vault, run: RunId) -> Result<UndoInput, ApplyError> 
     let ids: BTreeMap<u32, i64> = rows.iter().filter_map(|row| Some((row.step, row.id?))).collect();
     let mut done = Vec::new();
     let mut left = Vec::new();
+    let mut uncertain = Vec::new();
     for row in rows {
         let step = parse_step(&row)?;
         let id = row.id.or(step.id);
         let is_true = || is_in_effect(&step, id, &ids, &before, after.as_ref());
         match (row.state, step.verb) {
-            (StepState::Done, _) => done.push(FinishedStep { step, id }),
+            (StepState::Done, _) => {
+                if let Some(id) = id.filter(|_| may_be_of_others(&row)) {
+                    let (resource, key) = (step.resource, step.key.clone());
+                    uncertain.push(UncertainRecord { resource, id, key });
+                }
+                done.push(FinishedStep { step, id });
+            }
             // Open steps of a run that is not finished count as if it were ended without a look-up.
             (state, verb)
                 if matches!(state, StepState::Sent | StepState::Unknown)
@@ -101,6 +139,13 @@ pub fn undo_run(vault: &mut Vault, run: RunId) -> Result<UndoInput, ApplyError> 
     }
     let mut undo = undo(&done, &before, &format!("run {run}"));
     undo.unsupported.append(&mut left);
+    // Those that are not deleted anyway need no decision.
+    for it in uncertain {
+        let ids = undo.desired.to_delete.get_mut(&it.resource);
+        if ids.is_some_and(|ids| ids.remove(&it.id)) {
+            undo.uncertain.push(it);
+        }
+    }
     if let Some(before) = journal.before {
         undo.desired.deleted = deleted_since(vault, before)?;
     }

@@ -10,7 +10,7 @@ use super::resume::resume_options;
 use super::write_session::WriteSession;
 use super::{Env, NextStep, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::apply::resolve::abandon;
-use crate::apply::undo::{state_after_run, undo_run};
+use crate::apply::undo::{UndoInput, state_after_run, undo_run};
 use crate::apply::{self, ApplyError};
 use crate::change::policy::{OnConflict, Policy};
 use crate::config::AccountConfig;
@@ -67,7 +67,7 @@ fn undo_fetched(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpE
         None => session.vault.run(run.number)?,
         Some(_) => run,
     };
-    let back = undo_run(&mut session.vault, request.run).map_err(|error| match error {
+    let mut back = undo_run(&mut session.vault, request.run).map_err(|error| match error {
         ApplyError::Vault(VaultError::NoSnapshot(before)) => {
             let message = format!(
                 "cannot undo run {}: snapshot #{before}, made before it, was forgotten",
@@ -78,6 +78,8 @@ fn undo_fetched(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpE
         }
         error => apply_error(error, name),
     })?;
+    let delete = may_delete_uncertain(&session, &back, &request.options)?;
+    back.decide_uncertain(delete);
     for what in &back.changed {
         env.note(format_args!("not completely restored: {what}"));
     }
@@ -108,6 +110,26 @@ fn undo_fetched(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpE
     let end =
         run_input(&mut session, asked, &wanted, &policy, &request.options).map_err(without_skip)?;
     report(session, end, None, &request.options)
+}
+
+/// Asks whether to delete records that the run or another user created. Without a question they
+/// stay.
+fn may_delete_uncertain(
+    session: &WriteSession<'_>,
+    back: &UndoInput,
+    options: &RunOptions,
+) -> Result<bool, OpError> {
+    let mut records = back.uncertain.iter();
+    let Some(first) = records.next().filter(|_| !options.yes && !options.dry_run) else {
+        return Ok(false);
+    };
+    let all = records.fold(format!("{} {}", first.resource, first.id), |all, it| {
+        format!("{all}, {} {}", it.resource, it.id)
+    });
+    let question = format!(
+        "No list shows whether the run or another user created {all}. Delete them with the rest?"
+    );
+    session.env.confirm(question, false, &*session.clock)
 }
 
 /// Asks whether to end `run`, and ends it. Returns whether the user agreed.

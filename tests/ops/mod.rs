@@ -30,4 +30,5 @@ mod shared_accounts;
 mod spreadsheet_session;
 mod status;
 mod stored_forms;
+mod uncertain_records;
 mod undo;

@@ -234,7 +234,6 @@ impl Simulation {
             items: true,
             restores_content: false,
             deletes: delete,
-            spares: true,
             content,
             ..unrestorable(&known)
         };
@@ -272,7 +271,8 @@ impl Simulation {
         run_faults.drift = 0.0;
         let mut vault = self.world.open();
         let run = vault.run(pushed.outcome.run).unwrap();
-        let way = undo_run(&mut vault, run.number).unwrap();
+        let mut way = undo_run(&mut vault, run.number).unwrap();
+        way.decide_uncertain(true);
         let base = state_after_run(&mut vault, &run).unwrap();
         let seen = vault.snapshot(run.before.unwrap()).unwrap().outcomes;
         let items = seen.iter().any(|it| it.resource == Resource::ChannelItems && it.is_complete());
