@@ -208,17 +208,24 @@ impl Vault {
 
     /// The scans since the snapshot before `number`.
     pub fn new_scans(&self, number: SnapshotId) -> Result<NewScans, VaultError> {
-        if number == SnapshotId::FIRST {
-            return Ok(NewScans::default());
-        }
-        let sql = "
-            SELECT c.value, (SELECT b.value FROM sample_qr_codes b
-              WHERE b.id = c.id AND b.snapshot < c.snapshot
-              ORDER BY b.snapshot DESC LIMIT 1) AS before
-            FROM sample_qr_codes c WHERE c.snapshot = ?1 AND c.value IS NOT NULL";
+        self.scans_between(SnapshotId(number.0.saturating_sub(1)), number)
+    }
+
+    /// The scans after snapshot `from` until snapshot `to`, of the codes that `to` shows.
+    pub fn scans_between(&self, from: SnapshotId, to: SnapshotId) -> Result<NewScans, VaultError> {
+        let sql = format!(
+            "WITH v AS (SELECT id FROM {} WHERE since <= ?2 AND (until IS NULL OR until > ?2))
+             SELECT value, before FROM
+               (SELECT {} AS value, {} AS before FROM v WHERE id IN
+                 (SELECT id FROM sample_qr_codes WHERE snapshot > ?1 AND snapshot <= ?2))
+             WHERE value IS NOT NULL AND value IS NOT before",
+            version_table(Resource::QrCodes),
+            counter(Resource::QrCodes, "?2"),
+            counter(Resource::QrCodes, "?1"),
+        );
         let read = || -> rusqlite::Result<NewScans> {
-            let mut find = self.db.prepare(sql)?;
-            let mut rows = find.query([number])?;
+            let mut find = self.db.prepare(&sql)?;
+            let mut rows = find.query([from, to])?;
             let mut new = NewScans::default();
             while let Some(row) = rows.next()? {
                 let (value, before): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);

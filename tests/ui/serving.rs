@@ -322,3 +322,25 @@ fn promtool_finds_nothing_wrong_with_the_metrics() {
     let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && told.is_empty(), "{told}\n{}", text.body);
 }
+
+#[test]
+fn new_scans_are_shown_where_nothing_else_changed() {
+    let (environment, service) = TestEnvironment::with_service("");
+    environment.run(&["backup", "-q"]).succeeds();
+    service.sandbox().mutate(|store| {
+        for (_, code) in store.qr_codes.iter_mut().take(3) {
+            code.scans.base += 1_000;
+        }
+    });
+    environment.run(&["backup", "-q"]).succeeds();
+    let diff = environment.run(&["diff", "main@#1", "main@#2"]).succeeds();
+    let told = diff.stdout().lines().last().unwrap_or_default().to_owned() + &diff.stderr();
+    let scans = told.split("; ").nth(1).unwrap().lines().next().unwrap().to_owned();
+    assert!(scans.contains("QR codes"), "{told}");
+    let page = Page::start(&environment, &[]);
+    for path in ["/accounts/main/compare", "/accounts/main/snapshots/2"] {
+        let shown = page.get(path);
+        assert!(shown.contains(&scans), "{path}: {scans} is not in {shown}");
+        assert!(!shown.contains("Nothing changed"), "{path}");
+    }
+}

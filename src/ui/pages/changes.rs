@@ -170,6 +170,18 @@ pub fn counts(
     Ok(rows)
 }
 
+/// The scans between two snapshots, such as `+3 scans on 2 QR codes`; `None` if there are none.
+///
+/// # Errors
+/// If the vault cannot be read.
+pub fn scans(
+    vault: &Vault,
+    (from, to): (SnapshotId, SnapshotId),
+) -> Result<Option<String>, VaultError> {
+    let new = vault.scans_between(from, to)?;
+    Ok((new.codes > 0).then(|| format::new_scans(new.scans, new.codes)))
+}
+
 /// The counts of all resources, or of `only`.
 #[must_use]
 pub fn selected(counts: &[CountRow], only: Option<Resource>) -> Vec<(Resource, u64)> {

@@ -45,6 +45,7 @@ struct ComparePage {
     to: Side,
     /// Whether the query had the later snapshot first.
     swapped: bool,
+    scans: Option<String>,
     counts: Vec<CountRow>,
     only: Option<&'static str>,
     all_href: String,
@@ -87,6 +88,7 @@ pub fn page(
         links::with(&links::compare(name), &parameters)
     };
     let counts = changes::counts(&vault, (from, to), |it| link(it.name(), ""))?;
+    let scans = changes::scans(&vault, (from, to))?;
     let selected = changes::selected(&counts, only);
     let total = selected.iter().map(|(_, count)| count).sum();
     let slice = Pager::slice(at(&query.page), SIZE);
@@ -103,6 +105,7 @@ pub fn page(
         from: side(from, first.started),
         to: side(to, second.started),
         swapped,
+        scans,
         counts,
         only: only.map(|it| it.name()),
         all_href: link("", ""),

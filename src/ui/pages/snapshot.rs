@@ -36,6 +36,7 @@ struct SnapshotPage {
     parts: Vec<Part>,
     before: Option<Link>,
     compare_href: Option<String>,
+    scans: Option<String>,
     counts: Vec<CountRow>,
     only: Option<&'static str>,
     all_href: String,
@@ -62,11 +63,12 @@ pub fn page(
     let here = links::snapshot(name, snapshot.number);
     let only = Resource::from_name(&query.resource);
     let before = vault.snapshot_before(snapshot.number)?;
-    let (mut counts, mut found, mut total) = (Vec::new(), Vec::new(), 0);
+    let (mut counts, mut scans, mut found, mut total) = (Vec::new(), None, Vec::new(), 0);
     if let Some(before) = before {
         let pair = (before, snapshot.number);
         counts =
             changes::counts(&vault, pair, |it| links::with(&here, &[("resource", it.name())]))?;
+        scans = changes::scans(&vault, pair)?;
         let selected = changes::selected(&counts, only);
         total = selected.iter().map(|(_, count)| count).sum();
         found = changes::read(&mut vault, name, pair, &selected, Pager::slice(query.at(), SIZE))?;
@@ -86,6 +88,7 @@ pub fn page(
         before: before.map(|it| Link::new(links::snapshot(name, it), format!("#{it}"))),
         compare_href: before
             .map(|_| links::with(&links::compare(name), &[("to", &snapshot.number.to_string())])),
+        scans,
         counts,
         only: only.map(|it| it.name()),
         changes: found,
