@@ -19,6 +19,9 @@ pub enum OnConflict {
 pub struct Policy {
     /// Whether records may be deleted.
     pub delete: bool,
+    /// Whether a list without any record deletes all records of its resource. By itself it deletes
+    /// nothing, because a file may have been emptied by mistake.
+    pub allow_empty: bool,
     /// The most records of a resource that may be deleted.
     pub max_delete: CountOrPercent,
     /// The most records of a resource that may be updated.
@@ -30,11 +33,10 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Whether `live` records of a resource may be deleted because the desired state lists others, or
-    /// none: a list that was emptied by mistake deletes nothing before the limit was raised.
+    /// Whether records are deleted that a list of `desired` records lacks.
     #[must_use]
-    pub fn deletes_missing(&self, desired: usize, live: usize) -> bool {
-        self.delete && (desired > 0 || self.max_delete.allows_all(live as u64))
+    pub const fn deletes_missing(&self, desired: usize) -> bool {
+        self.delete && (desired > 0 || self.allow_empty)
     }
 }
 
@@ -42,26 +44,11 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             delete: false,
+            allow_empty: false,
             max_delete: CountOrPercent::default(),
             max_update: CountOrPercent::default(),
             on_conflict: OnConflict::Fail,
             account: false,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_empty_list_deletes_only_after_the_limit_was_raised() {
-        let of = |max_delete| Policy { delete: true, max_delete, ..Policy::default() };
-        let usual = of(CountOrPercent::default());
-        assert!(usual.deletes_missing(1, 40) && !usual.deletes_missing(0, 3));
-        assert!(!of(CountOrPercent::Count(2)).deletes_missing(0, 3));
-        assert!(of(CountOrPercent::Count(3)).deletes_missing(0, 3));
-        assert!(of(CountOrPercent::Percent(100.0)).deletes_missing(0, 3));
-        assert!(!Policy::default().deletes_missing(1, 3));
     }
 }

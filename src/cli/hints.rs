@@ -117,7 +117,7 @@ pub fn hint(next: &NextStep) -> Cow<'static, str> {
         }
         NextStep::DeleteMissing { by_empty_list: false } => "--delete deletes them",
         NextStep::DeleteMissing { by_empty_list: true } => {
-            "--delete --max-delete 100% deletes them, also those of lists that are empty there"
+            "--delete --allow-empty deletes them, also those of lists that are empty there"
         }
         NextStep::RemoveExportedRows => {
             "to delete records, remove their rows from a folder that `linkvault export` wrote"

@@ -68,6 +68,9 @@ pub struct PolicyArgs {
     /// Delete records of the account that the input does not contain
     #[arg(long)]
     pub delete: bool,
+    /// With --delete: if the input has no record of a resource, delete all records of it
+    #[arg(long, requires = "delete")]
+    pub allow_empty: bool,
     /// Refuse a plan that deletes more of a resource's records than this number or share, such
     /// as 50 or 30%
     #[arg(long, value_name = "BOUND", default_value = "30%")]
@@ -107,6 +110,7 @@ impl PolicyArgs {
     pub fn policy(&self) -> Policy {
         Policy {
             delete: self.delete,
+            allow_empty: self.allow_empty,
             max_delete: self.max_delete,
             max_update: self.max_update,
             on_conflict: self.on_conflict.into(),

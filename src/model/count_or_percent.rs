@@ -23,15 +23,6 @@ impl Default for CountOrPercent {
 }
 
 impl CountOrPercent {
-    /// Whether it was raised so far that it allows all of `all` records, however few they are.
-    #[must_use]
-    pub fn allows_all(self, all: u64) -> bool {
-        match self {
-            Self::Count(count) => count >= all,
-            Self::Percent(percent) => percent >= 100.0,
-        }
-    }
-
     /// The number of `all` records that it allows; `None` for a percentage of fewer than
     /// [`MIN_RECORDS_FOR_PERCENT`] records.
     #[must_use]

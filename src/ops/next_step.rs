@@ -233,10 +233,9 @@ pub enum NextStep {
         /// Number of the run.
         run: RunId,
     },
-    /// Delete the records that the input lacks. A list without any record deletes nothing before
-    /// the limit is raised.
+    /// Delete the records that the input lacks.
     DeleteMissing {
-        /// Whether the limit must be raised.
+        /// Whether a list without any record must be allowed to delete them.
         by_empty_list: bool,
     },
     /// Delete records by removing their rows from an exported folder.

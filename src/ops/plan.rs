@@ -22,7 +22,7 @@ use crate::change::record_filter::FilteredRecord;
 use crate::config::AccountConfig;
 use crate::escaped::Escaped;
 use crate::format;
-use crate::model::{CountOrPercent, RecordKey, Resource, State, Verb};
+use crate::model::{RecordKey, Resource, State, Verb};
 use crate::vault::Vault;
 
 /// The account and the desired state to make a plan for.
@@ -193,20 +193,17 @@ pub fn kept_records(
     observation: &Observation,
     policy: &Policy,
 ) -> Option<(String, NextStep)> {
-    let live = |resource| observation.state.get(resource).map_or(0, BTreeMap::len);
     let kept: BTreeMap<_, _> = wanted
         .desired
         .resources
         .iter()
-        .filter(|(resource, it)| {
-            it.is_complete && !policy.deletes_missing(it.records.len(), live(**resource))
-        })
+        .filter(|(_, it)| it.is_complete && !policy.deletes_missing(it.records.len()))
         .map(|(resource, it)| (*resource, it.records.is_empty()))
         .collect();
     if kept.is_empty() {
         return None;
     }
-    let bold = Policy { delete: true, max_delete: CountOrPercent::Percent(100.0), ..*policy };
+    let bold = Policy { delete: true, allow_empty: true, ..*policy };
     // A conflict about a delete is reported when the flag is given.
     let plan = make_plan(&wanted.desired, wanted.base.as_ref(), observation, &bold).ok()?;
     let is_kept = |step: &&PlanStep| kept.contains_key(&step.resource);

@@ -101,6 +101,7 @@ fn undo_fetched(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpE
     };
     let policy = Policy {
         delete: true,
+        allow_empty: false,
         max_delete: CountOrPercent::Percent(100.0),
         max_update: CountOrPercent::Percent(100.0),
         on_conflict: request.on_conflict,

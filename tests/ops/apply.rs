@@ -413,7 +413,7 @@ fn a_write_that_took_effect_despite_an_error_response_is_undone() {
     assert_eq!(name(&service, 4), "Summer Sale");
 }
 
-/// An empty list deletes nothing before the limit is raised, and what it leaves is named.
+/// An empty list deletes nothing by itself, and what it leaves is named.
 #[test]
 fn records_that_an_empty_list_lacks_are_named() {
     let (environment, service) = TestEnvironment::with_service("");
@@ -433,15 +433,19 @@ fn records_that_an_empty_list_lacks_are_named() {
         });
         let restore = ["restore", "latest", "--to", "main", "--yes"];
         let told = format!(
-            "left as they are: {count} records of campaigns; --delete --max-delete 100% deletes"
+            "left as they are: {count} records of campaigns; --delete --allow-empty deletes"
         );
-        for more in [&[][..], &["--delete"], &["--delete", "--max-delete", "7"]] {
+        for more in [&[][..], &["--delete"], &["--delete", "--max-delete", "100%"]] {
             let ran = environment.run(&[&restore[..], more].concat());
             ran.succeeds().stdout_has("Nothing to do").stderr_has(&told);
             let plan = environment.run(&[&["plan", "latest", "--to", "main"], more].concat());
             plan.succeeds().stderr_has(&told);
         }
-        let more = ["--delete", "--max-delete", "100%"];
+        let more = ["--delete", "--allow-empty"];
+        if count > 8 {
+            environment.run(&[&restore[..], &more].concat()).exits_with(5);
+        }
+        let more = [&more[..], &["--max-delete", "100%"]].concat();
         let done = format!("{count} done");
         environment.run(&[&restore[..], &more].concat()).succeeds().stdout_has(&done);
         assert_eq!(service.sandbox().store().campaigns.len(), 0);
@@ -457,11 +461,10 @@ fn records_that_an_emptied_file_lacks_are_named() {
     let text = environment.text("sheets/campaigns.csv");
     environment.write("sheets/campaigns.csv", &format!("{}\n", text.lines().next().unwrap()));
     let apply = ["apply", "sheets", "--to", "main", "--yes"];
-    let told = format!(
-        "left as they are: {before} records of campaigns; --delete --max-delete 100% deletes"
-    );
+    let told =
+        format!("left as they are: {before} records of campaigns; --delete --allow-empty deletes");
     environment.run(&apply).succeeds().stdout_has("Nothing to do").stderr_has(&told);
-    let more = ["--delete", "--max-delete", "50"];
+    let more = ["--delete", "--allow-empty"];
     environment.run(&[&apply[..], &more].concat()).succeeds().stdout_has("done");
     assert_eq!(service.sandbox().store().campaigns.len(), 0);
 }

@@ -111,6 +111,8 @@ pub struct Unrestorable {
     pub restores_content: bool,
     /// Whether records that were created since are deleted.
     pub deletes: bool,
+    /// Whether a resource without records in the desired state is left unchanged.
+    pub spares: bool,
 }
 
 /// The sent values of codes and links.
@@ -134,6 +136,7 @@ pub fn unrestorable(memory: &AccountMemory) -> Unrestorable {
         items: false,
         restores_content: false,
         deletes: false,
+        spares: false,
     }
 }
 
@@ -272,14 +275,15 @@ pub fn restored(before: &Store, now: &Store, lost: &Unrestorable) -> Store {
     }
     macro_rules! keep {
         ($($table:ident),+) => {$(
+            let stays = !lost.deletes || (lost.spares && before.$table.is_empty());
             let new = now.$table.iter().filter(|(id, _)| before.$table.get(*id).is_none());
-            for (id, row) in new.filter(|_| !lost.deletes) {
+            for (id, row) in new.filter(|_| stays) {
                 goal.$table.put(id, row.clone());
             }
         )+};
     }
     keep!(domains, campaigns, channels, qr_codes);
-    if lost.deletes {
+    if lost.deletes && !(lost.spares && before.qr_codes.is_empty()) {
         // A deleted code is removed from channels, also from those left unchanged.
         for (_, row) in goal.channels.iter_mut() {
             row.items.retain(|it| it.kind != "qr" || before.qr_codes.get(it.id).is_some());

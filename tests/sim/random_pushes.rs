@@ -68,7 +68,7 @@ fn the_plan_of_an_unedited_export_is_empty() {
 const fn policy(delete: bool) -> Policy {
     let all = CountOrPercent::Percent(100.0);
     let (max_delete, max_update, on_conflict) = (all, all, OnConflict::Fail);
-    Policy { delete, max_delete, max_update, on_conflict, account: false }
+    Policy { delete, allow_empty: false, max_delete, max_update, on_conflict, account: false }
 }
 
 /// The account as the program observes it before it plans.
@@ -234,6 +234,7 @@ impl Simulation {
             items: true,
             restores_content: false,
             deletes: delete,
+            spares: true,
             content,
             ..unrestorable(&known)
         };

@@ -215,7 +215,14 @@ impl Accounts {
 const fn policy() -> Policy {
     let all = CountOrPercent::Percent(100.0);
     let on_conflict = OnConflict::Fail;
-    Policy { delete: false, max_delete: all, max_update: all, on_conflict, account: false }
+    Policy {
+        delete: false,
+        allow_empty: false,
+        max_delete: all,
+        max_update: all,
+        on_conflict,
+        account: false,
+    }
 }
 
 fn run_options() -> RunOptions {

@@ -40,6 +40,7 @@ pub(crate) fn delete_all(state: &State, count: usize) -> DesiredState {
 
 pub(crate) const FREE: Policy = Policy {
     delete: true,
+    allow_empty: false,
     max_delete: CountOrPercent::Percent(100.0),
     max_update: CountOrPercent::Percent(100.0),
     on_conflict: OnConflict::Fail,
@@ -295,13 +296,12 @@ fn a_rename_comes_after_the_one_that_frees_its_name_and_a_cycle_is_unsupported()
 #[test]
 fn nothing_is_deleted_without_the_policy_or_for_an_empty_list() {
     let live = campaigns(3);
-    let desired = delete_all(&live, 1);
+    let (desired, empty) = (delete_all(&live, 1), delete_all(&live, 3));
     let current = CurrentState { state: &live, memory: &AccountMemory::default() };
     let with = |desired, policy: &Policy| plan(desired, current, None, policy).unwrap();
     assert_eq!(with(&desired, &Policy::default()), Plan::default());
     assert_eq!(requests(&with(&desired, &FREE)), ["DELETE /api/campaign/1/delete null"]);
-    let usual = Policy { delete: true, ..Policy::default() };
-    assert_eq!(with(&delete_all(&live, 3), &usual), Plan::default());
+    assert_eq!(with(&empty, &FREE), Plan::default());
 }
 
 #[test]

@@ -107,7 +107,7 @@ impl<'a> Planner<'a> {
                     self.register_reference(resource, row, resolved, by_name);
                 }
             }
-            if wanted.is_complete && self.policy.deletes_missing(rows.len(), live.len()) {
+            if wanted.is_complete && self.policy.deletes_missing(rows.len()) {
                 self.plan_deletes(resource, live, &matches);
             }
         }
