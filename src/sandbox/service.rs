@@ -153,7 +153,9 @@ impl SandboxService {
         }
     }
 
-    fn execute_late(&mut self, now: Timestamp) {
+    /// Executes the accepted requests that are due at `now`, as the next request does first.
+    pub fn execute_late(&mut self, now: Timestamp) {
+        let now = self.server_time(now);
         let late = std::mem::take(&mut self.late);
         let (due, rest) = late.into_iter().partition::<Vec<_>, _>(|(due, _)| *due <= now);
         self.late = rest;
@@ -164,8 +166,8 @@ impl SandboxService {
 
     /// Answers one request at `now`.
     pub fn handle(&mut self, now: Timestamp, request: &Request) -> Response {
-        let now = self.server_time(now);
         self.execute_late(now);
+        let now = self.server_time(now);
         let decision = self.limiter.admit(now, &self.behaviour);
         let response = if decision.allowed {
             self.answer(now, request)

@@ -456,6 +456,10 @@ fn each_record_is_created_once_despite_lost_requests_and_replies() {
 fn assert_refuses_other_account(world: &mut World) {
     let Some(run) = world.open().unfinished_run().unwrap() else { return };
     let before_request = world.before_request.take();
+    // What is executed late belongs to the account to which it was sent.
+    world.pass(Duration::from_secs(20));
+    let now = world.now();
+    world.service().execute_late(now);
     let ours = world.service().store().clone();
     world.change(|store| store.account.id += 1);
     let theirs = world.service().store().clone();
