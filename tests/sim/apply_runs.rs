@@ -457,9 +457,7 @@ fn assert_refuses_other_account(world: &mut World) {
     let Some(run) = world.open().unfinished_run().unwrap() else { return };
     let before_request = world.before_request.take();
     // What is executed late belongs to the account to which it was sent.
-    world.pass(Duration::from_secs(20));
-    let now = world.now();
-    world.service().execute_late(now);
+    world.execute_late();
     let ours = world.service().store().clone();
     world.change(|store| store.account.id += 1);
     let theirs = world.service().store().clone();

@@ -186,6 +186,12 @@ impl World {
         self.clock.sleep(time);
     }
 
+    /// Waits until every late request was executed.
+    pub fn execute_late(&self) {
+        self.pass(Duration::from_secs(20));
+        self.service().execute_late(self.clock.now());
+    }
+
     /// Closes the vault that the last process left open.
     #[cfg(feature = "fleet")]
     pub fn close(&self) {
