@@ -8,7 +8,7 @@ use super::labels::{self, content_text};
 pub use crate::model::differences::FieldChange;
 use crate::model::differences::{self, FieldValues, fields};
 use crate::model::named::named;
-use crate::model::{FieldValue, FormEvidence, Record, RecordKey, Resource, Role, State};
+use crate::model::{FieldValue, Record, RecordKey, Resource, Role, State};
 
 named! {
     /// The kind of a record's change.
@@ -106,7 +106,7 @@ fn compare(diff: &mut StateDiff, resource: Resource, before: &State, after: &Sta
             Some(new) if old.raw == new.raw && same_sent(key) => {}
             Some(new) => {
                 let (old_fields, new_fields) = (fields(was, old), fields(is, new));
-                let forms = [was, is].map(|state| forms(state, resource, key));
+                let forms = [was, is].map(|state| state.sent_of(resource, key).into());
                 let fields = differences::field_changes(resource, old_fields, new_fields, forms);
                 if !fields.is_empty() {
                     changes.push(change(resource, key, ChangeKind::Changed, fields));
@@ -149,11 +149,6 @@ pub fn hidden<'s>(
 /// The fields of a record that is only on one side.
 fn given(fields: FieldValues) -> impl Iterator<Item = (String, Json)> {
     fields.into_iter().filter(|(_, value)| !value.is_null())
-}
-
-/// The forms in which the service stores values of a record.
-fn forms<'s>(state: &'s State, resource: Resource, key: &RecordKey) -> FormEvidence<'s> {
-    state.sent.as_ref().and_then(|sent| sent.get(&(resource, key.clone()))).into()
 }
 
 fn change(

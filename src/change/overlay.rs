@@ -45,13 +45,13 @@ pub fn overlay<'a>(
                     gone.remove(&key);
                     let record = records.remove(&key);
                     let record = record.unwrap_or_else(|| record_with_key_only(resource, &key));
-                    let forms = forms(state, resource, &key);
+                    let forms = state.sent_of(resource, &key).into();
                     records.insert(key, changed(resource, record, row, forms));
                 }
                 None if row.old_name.is_some() => {
                     let renamed = names.key_of(row.natural_key(resource));
                     let is_same = |key: &RecordKey| {
-                        let forms = forms(state, resource, key);
+                        let forms = state.sent_of(resource, key).into();
                         let is_unchanged =
                             |it: &Record<'static>| changed(resource, it.clone(), row, forms) == *it;
                         records.get(key).is_some_and(is_unchanged)
@@ -78,8 +78,7 @@ impl NaturalKeyIndex {
     fn of(resource: Resource, state: &State) -> Self {
         let mut names = BTreeMap::new();
         for record in state.get(resource).into_iter().flat_map(BTreeMap::values) {
-            let sent = state.sent.as_ref();
-            let sent = sent.and_then(|sent| sent.get(&(resource, record.key.clone())));
+            let sent = state.sent_of(resource, &record.key);
             for name in NaturalKey::all_of_record(resource, record, sent) {
                 let key = Some(record.key.clone());
                 names.entry(name).and_modify(|it| *it = None).or_insert(key);
@@ -111,11 +110,6 @@ impl NaturalKeyIndex {
     fn key_of(&self, key: Option<NaturalKey>) -> Option<RecordKey> {
         self.0.get(&key?)?.clone()
     }
-}
-
-/// The forms in which the service stores values of a record.
-fn forms<'s>(state: &'s State, resource: Resource, key: &RecordKey) -> FormEvidence<'s> {
-    state.sent.as_ref().and_then(|sent| sent.get(&(resource, key.clone()))).into()
 }
 
 /// A record with its key and no other fields.

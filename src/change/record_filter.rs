@@ -201,9 +201,8 @@ impl<'a> FilteredRecord<'a> {
 
     /// All records of a state.
     pub fn of_state(state: &'a State) -> impl Iterator<Item = Self> {
-        let sent = |resource, key: &RecordKey| state.sent.as_ref()?.get(&(resource, key.clone()));
         state.iter().flat_map(move |(resource, records)| {
-            let of = move |it| Self::of_record(resource, it, sent(resource, &it.key));
+            let of = move |it| Self::of_record(resource, it, state.sent_of(resource, &it.key));
             records.values().map(of)
         })
     }
@@ -315,8 +314,8 @@ impl RecordFilter {
     /// its own values.
     #[must_use]
     pub fn admits_in(&self, state: &State, resource: Resource, record: &Record<'_>) -> bool {
-        let sent = |resource, key: &RecordKey| state.sent.as_ref()?.get(&(resource, key.clone()));
-        let subject = FilteredRecord::of_record(resource, record, sent(resource, &record.key));
+        let subject =
+            FilteredRecord::of_record(resource, record, state.sent_of(resource, &record.key));
         let RecordKey::Item { channel, .. } = &record.key else { return self.admits(&subject) };
         let channels = state.get(Resource::Channels);
         let channel = channels.and_then(|it| it.get(&RecordKey::Id(*channel)));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::record::{Record, RecordKey};
 use super::resource::Resource;
-use super::sent_values::SentValues;
+use super::sent_values::{SentFields, SentValues};
 use super::spec::Field;
 
 /// Whether only the sent values hold the value of `field`. A campaign's slug is not hidden: its
@@ -58,7 +58,13 @@ impl State {
         key: &RecordKey,
         field: &str,
     ) -> Option<&serde_json::Value> {
-        self.sent.as_ref()?.get(&(resource, key.clone()))?.get(field)
+        self.sent_of(resource, key)?.get(field)
+    }
+
+    /// The sent values of a record, if they are known.
+    #[must_use]
+    pub fn sent_of(&self, resource: Resource, key: &RecordKey) -> Option<&SentFields> {
+        self.sent.as_ref()?.get(&(resource, key.clone()))
     }
 
     /// The sent values of a record that its list does not return, with their index in the table's
@@ -68,7 +74,7 @@ impl State {
         resource: Resource,
         key: &RecordKey,
     ) -> impl Iterator<Item = (usize, &'static Field, &'s serde_json::Value)> + use<'s> {
-        let sent = self.sent.as_ref().and_then(|sent| sent.get(&(resource, key.clone())));
+        let sent = self.sent_of(resource, key);
         sent.into_iter().flatten().filter_map(move |(name, value)| {
             let (place, field) = resource.spec().field(name)?;
             is_hidden(field).then_some((place, field, value))

@@ -239,7 +239,7 @@ const UNCHANGED: &str = "unchanged";
 fn ids_by_key(state: &State, resource: Resource) -> HashMap<NaturalKey, Option<i64>> {
     let mut ids = HashMap::new();
     for record in state.get(resource).into_iter().flat_map(BTreeMap::values) {
-        let sent = state.sent.as_ref().and_then(|it| it.get(&(resource, record.key.clone())));
+        let sent = state.sent_of(resource, &record.key);
         for key in NaturalKey::all_of_record(resource, record, sent) {
             ids.entry(key).and_modify(|id| *id = None).or_insert(Some(record.key.id()));
         }
