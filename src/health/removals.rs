@@ -1,4 +1,4 @@
-//! Removed records: which removals are so many that they are a problem, and until when. Pure.
+//! Removed records: which removals are large enough to be a problem, and until when. Pure.
 //!
 //! `status`, alerts, `backup` and retention ask the same functions.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::model::count_or_percent::MIN_RECORDS_FOR_PERCENT;
-use crate::model::{CountOrPercent, SnapshotId};
+use crate::model::{CountOrPercent, Resource, SnapshotId};
 
 /// How long a removal is a problem if it is not acknowledged and the records do not come back.
 pub const HELD: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -21,8 +21,8 @@ pub struct ListRemoval {
     pub at: Timestamp,
     /// Id of the newest readable snapshot before it.
     pub kept: Option<SnapshotId>,
-    /// Name of the resource.
-    pub resource: String,
+    /// The resource.
+    pub resource: Resource,
     /// Records that are gone.
     pub removed: u64,
     /// Records in the list before.
@@ -90,7 +90,7 @@ impl OpenRemovals {
         removals: &[ListRemoval],
         most: CountOrPercent,
         mut missing: impl FnMut(&ListRemoval) -> Result<u64, E>,
-        is_empty: impl Fn(&str) -> bool,
+        is_empty: impl Fn(Resource) -> bool,
     ) -> Result<Self, E> {
         let mut mass = Vec::new();
         for of_snapshot in removals.chunk_by(|one, other| one.snapshot == other.snapshot) {
@@ -137,7 +137,7 @@ fn exceeding<E>(
     for list in of_snapshot {
         let count = RemovedCount { removed: removed(list)?, before: list.before };
         if exceeded(most, count) {
-            lists.push((Some(list.resource.clone()), count));
+            lists.push((Some(list.resource.name().to_owned()), count));
         }
         all.removed += count.removed;
         all.before = list.all_before;
@@ -149,11 +149,11 @@ fn exceeding<E>(
 }
 
 /// The lists with at least [`MIN_RECORDS_FOR_PERCENT`] records that are empty now.
-fn emptied(removals: &[ListRemoval], is_empty: impl Fn(&str) -> bool) -> Vec<EmptiedList> {
+fn emptied(removals: &[ListRemoval], is_empty: impl Fn(Resource) -> bool) -> Vec<EmptiedList> {
     let mut lists: BTreeMap<&str, EmptiedList> = BTreeMap::new();
-    for it in removals.iter().filter(|it| is_empty(&it.resource)) {
-        let list = lists.entry(&it.resource).or_insert_with(|| EmptiedList {
-            resource: it.resource.clone(),
+    for it in removals.iter().filter(|it| is_empty(it.resource)) {
+        let list = lists.entry(it.resource.name()).or_insert_with(|| EmptiedList {
+            resource: it.resource.name().to_owned(),
             had: 0,
             snapshot: None,
             since: it.at,
@@ -194,12 +194,12 @@ mod tests {
 
     use super::*;
 
-    fn removal(snapshot: i64, resource: &str, removed: u64, before: u64) -> ListRemoval {
+    fn removal(snapshot: i64, resource: Resource, removed: u64, before: u64) -> ListRemoval {
         ListRemoval {
             snapshot: SnapshotId(snapshot),
             at: Timestamp(snapshot),
             kept: Some(SnapshotId(snapshot - 1)),
-            resource: resource.to_owned(),
+            resource,
             removed,
             before,
             all_before: 500,
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn removals_above_the_limit_are_found() {
         use CountOrPercent::{Count, Percent};
-        let all = |removed, before| [removal(2, "campaigns", removed, before)];
+        let all = |removed, before| [removal(2, Resource::Campaigns, removed, before)];
         for (most, removed, before, is_problem) in [
             (Count(10), 10, 100, false),
             (Count(10), 11, 100, true),
@@ -235,22 +235,27 @@ mod tests {
     #[test]
     fn removed_records_are_counted_for_each_list_and_for_the_account() {
         let texts = |removals: &[ListRemoval]| found(removals, CountOrPercent::default(), u64::MAX);
-        let one = texts(&[removal(2, "campaigns", 10, 16), removal(2, "pixels", 3, 200)]);
+        let one =
+            texts(&[removal(2, Resource::Campaigns, 10, 16), removal(2, Resource::Pixels, 3, 200)]);
         assert_eq!(one, ["10 of 16 campaigns were removed from the account"]);
-        let both = texts(&[removal(2, "campaigns", 10, 16), removal(2, "pixels", 100, 100)]);
+        let both = texts(&[
+            removal(2, Resource::Campaigns, 10, 16),
+            removal(2, Resource::Pixels, 100, 100),
+        ]);
         assert_eq!(both, ["10 of 16 campaigns, 100 of 100 pixels were removed from the account"]);
-        let few = ["campaigns", "pixels"].map(|resource| removal(2, resource, 9, 20));
+        let few =
+            [Resource::Campaigns, Resource::Pixels].map(|resource| removal(2, resource, 9, 20));
         assert_eq!(texts(&few), [""; 0]);
         let of_account = few.map(|it| ListRemoval { all_before: 40, ..it });
         assert_eq!(texts(&of_account), ["18 of 40 records were removed from the account"]);
         // Two backups are two removals.
-        let two = [removal(2, "campaigns", 10, 16), removal(3, "pixels", 40, 50)];
+        let two = [removal(2, Resource::Campaigns, 10, 16), removal(3, Resource::Pixels, 40, 50)];
         assert_eq!(texts(&two).len(), 2);
     }
 
     #[test]
     fn a_removal_ends_when_few_records_are_missing() {
-        let removals = [removal(2, "campaigns", 40, 100)];
+        let removals = [removal(2, Resource::Campaigns, 40, 100)];
         let counts =
             [40, 31, 30, 0, 90].map(|missing| found(&removals, CountOrPercent::default(), missing));
         assert_eq!(counts.map(|it| it.len()), [1, 1, 0, 0, 1]);
@@ -258,7 +263,8 @@ mod tests {
 
     #[test]
     fn a_removal_is_open_until_it_is_acknowledged_and_for_30_days() {
-        let removals = [removal(2, "campaigns", 40, 100), removal(5, "campaigns", 60, 60)];
+        let removals =
+            [removal(2, Resource::Campaigns, 40, 100), removal(5, Resource::Campaigns, 60, 60)];
         let missing = |it: &ListRemoval| Ok::<_, Infallible>(it.removed);
         let most = CountOrPercent::default();
         let open = OpenRemovals::find(&removals, most, missing, |_| true).unwrap();
@@ -277,14 +283,18 @@ mod tests {
     #[test]
     fn a_list_is_emptied_by_one_removal_or_by_several() {
         let texts = |removals: &[ListRemoval]| {
-            emptied(removals, |resource| resource != "pixels").iter().map(emptied_text).collect()
+            emptied(removals, |resource| resource != Resource::Pixels)
+                .iter()
+                .map(emptied_text)
+                .collect()
         };
         let none: Vec<String> = Vec::new();
-        let steps = [removal(3, "campaigns", 10, 16), removal(7, "campaigns", 6, 6)];
+        let steps =
+            [removal(3, Resource::Campaigns, 10, 16), removal(7, Resource::Campaigns, 6, 6)];
         let found: Vec<String> = texts(&steps);
         assert_eq!(found, ["the list of campaigns is empty; snapshot #2 has 16 records"]);
-        assert_eq!(texts(&[removal(3, "campaigns", 9, 9)]), none, "it was short");
-        assert_eq!(texts(&[removal(3, "pixels", 20, 20)]), none, "it has records again");
+        assert_eq!(texts(&[removal(3, Resource::Campaigns, 9, 9)]), none, "it was short");
+        assert_eq!(texts(&[removal(3, Resource::Pixels, 20, 20)]), none, "it has records again");
         assert_eq!(emptied(&steps, |_| true)[0].since, Timestamp(7));
     }
 }

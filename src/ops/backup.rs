@@ -8,7 +8,7 @@ use super::account_options::{configured_backup, statistics_mode};
 use super::account_session::{AccountSession, SessionLimits, known_limit, lock_command};
 use super::backup_attempts::{attempt_of_error, attempt_of_snapshot, field_changes, save_attempt};
 use super::input::scope;
-use super::vault_summary::open_removals;
+use super::vault_summary::unacknowledged_removals;
 use super::{Env, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::api::pacer::Pacer;
 use crate::apply::{Twin, late_twins};
@@ -16,7 +16,6 @@ use crate::clock::Timestamp;
 use crate::config::{AccountConfig, StatisticsSetting};
 use crate::crawl::{self, CrawlOptions, CrawlReport, ObservationScope, StatisticsMode};
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, HealthProblem, ProblemKind};
-use crate::health::persisted_state::PersistedState;
 use crate::health::removals::OpenRemovals;
 use crate::health::rules::{HealthFacts, evaluate};
 use crate::model::{Resource, SnapshotId};
@@ -134,7 +133,8 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
                 false => None,
             };
             let twins = late_twins(&mut vault, &summary.snapshot)?;
-            let removals = open_removals(request.account, &vault)?;
+            let now = env.clock.now();
+            let removals = unacknowledged_removals(request.account, &vault, now)?;
             vault.checkpoint()?;
             let path = vault.path().to_owned();
             Ok((summary, scans, removals, fields, unchanged, twins, path))
@@ -321,10 +321,8 @@ fn problems(
     removals: &OpenRemovals,
     now: Timestamp,
 ) -> Vec<HealthProblem> {
-    let (persisted, _) = PersistedState::read(&account.vault);
-    let removals = removals.unacknowledged(persisted.acknowledged, now);
     let facts = HealthFacts {
-        removals: Some(&removals),
+        removals: Some(removals),
         field_changes: &attempt.field_changes,
         ..HealthFacts::default()
     };

@@ -6,11 +6,10 @@ use super::account_options::retention_decisions;
 use super::account_session::lock_command;
 use super::error_sources::vault_error;
 use super::vault_copy::renew_copy;
-use super::vault_summary::open_removals;
+use super::vault_summary::unacknowledged_removals;
 use super::{Env, NextStep, OpError, OpErrorKind, StoredWork, state_ref};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{AccountConfig, RetentionRules};
-use crate::health::persisted_state::PersistedState;
 use crate::model::SnapshotId;
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
@@ -80,9 +79,7 @@ fn decide<'a>(
     let decisions = match snapshots.last() {
         None => Vec::new(),
         Some(newest) => {
-            let (persisted, _) = PersistedState::read(&account.vault);
-            let removals = open_removals(account, &vault)?;
-            let removals = removals.unacknowledged(persisted.acknowledged, now);
+            let removals = unacknowledged_removals(account, &vault, now)?;
             let of_runs = vault.needed_by_runs()?.into_iter();
             let of_runs = of_runs.map(|number| (number, "an unfinished run needs it"));
             let lost = removals.needed_snapshots().into_iter();

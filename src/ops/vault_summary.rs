@@ -6,8 +6,8 @@ use super::{OpError, state_ref};
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::health::attempt::VaultSummary;
+use crate::health::persisted_state::PersistedState;
 use crate::health::removals::{HELD, ListRemoval, OpenRemovals};
-use crate::model::Resource;
 use crate::vault::browse::PageRange;
 use crate::vault::lock::{Lock, LockPurpose};
 use crate::vault::{Vault, VaultError};
@@ -55,32 +55,36 @@ pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
     })
 }
 
-/// The removals of the recent snapshots that are problems by the settings of `account`, unless they
-/// are acknowledged.
-pub(super) fn open_removals(
+/// The removals of the recent snapshots that are problems of `account` at `now`.
+pub(super) fn unacknowledged_removals(
     account: &AccountConfig,
     vault: &Vault,
+    now: Timestamp,
 ) -> Result<OpenRemovals, VaultError> {
+    let (persisted, _) = PersistedState::read(&account.vault);
+    Ok(open_removals(account, vault)?.unacknowledged(persisted.acknowledged, now))
+}
+
+/// The removals of the recent snapshots that are problems by the settings of `account`, until they
+/// are acknowledged.
+fn open_removals(account: &AccountConfig, vault: &Vault) -> Result<OpenRemovals, VaultError> {
     let found = vault.recent_removals(HELD)?;
     let Some(newest) = vault.newest(false)? else { return Ok(OpenRemovals::default()) };
     let removals = found.into_iter().map(|it| ListRemoval {
         snapshot: it.snapshot,
         at: it.at,
         kept: it.kept,
-        resource: it.resource.name().to_owned(),
+        resource: it.resource,
         removed: it.removed,
         before: it.before,
         all_before: it.all_before,
     });
-    let missing = |it: &ListRemoval| match it.kept.zip(Resource::from_name(&it.resource)) {
-        Some((kept, resource)) => vault.missing_since(kept, resource),
+    let removals: Vec<_> = removals.collect();
+    let missing = |it: &ListRemoval| match it.kept {
+        Some(kept) => vault.missing_since(kept, it.resource),
         None => Ok(it.removed),
     };
-    let is_empty = |resource: &str| {
-        let mut outcomes = newest.outcomes.iter();
-        outcomes.any(|it| it.resource.name() == resource && it.records == 0)
-    };
-    let removals: Vec<_> = removals.collect();
+    let is_empty = |resource| newest.outcome(resource).is_some_and(|it| it.records == 0);
     OpenRemovals::find(&removals, account.settings.alerts.removed, missing, is_empty)
 }
 
