@@ -214,22 +214,21 @@ impl Vault {
     /// The scans after snapshot `from` until snapshot `to`, of the codes that `to` shows.
     pub fn scans_between(&self, from: SnapshotId, to: SnapshotId) -> Result<NewScans, VaultError> {
         let sql = format!(
-            "WITH v AS (SELECT id FROM {} WHERE since <= ?2 AND (until IS NULL OR until > ?2))
-             SELECT value, before FROM
-               (SELECT {} AS value, {} AS before FROM v WHERE id IN
-                 (SELECT id FROM sample_qr_codes WHERE snapshot > ?1 AND snapshot <= ?2))
-             WHERE value IS NOT NULL AND value IS NOT before",
-            version_table(Resource::QrCodes),
+            "SELECT {}, {} FROM {} v WHERE v.since <= ?2 AND (v.until IS NULL OR v.until > ?2)
+               AND v.id IN (SELECT id FROM sample_qr_codes WHERE snapshot > ?1 AND snapshot <= ?2)",
             counter(Resource::QrCodes, "?2"),
             counter(Resource::QrCodes, "?1"),
+            version_table(Resource::QrCodes),
         );
         let read = || -> rusqlite::Result<NewScans> {
             let mut find = self.db.prepare(&sql)?;
             let mut rows = find.query([from, to])?;
             let mut new = NewScans::default();
             while let Some(row) = rows.next()? {
-                let (value, before): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
-                if let Some(before) = before {
+                let counts: (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
+                if let (Some(value), Some(before)) = counts
+                    && value != before
+                {
                     new.codes += 1;
                     new.scans = new.scans.saturating_add(value.saturating_sub(before));
                 }
