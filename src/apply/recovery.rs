@@ -23,8 +23,8 @@ use crate::vault::journal::{StepResult, StepState};
 pub(super) const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
                           step with `linkvault resolve`, then set it again";
 /// The message of a create whose record may be another user's. The journal has no state for it.
-pub(super) const MAY_BE_OF_OTHERS: &str = "the response was lost, and no list shows whether this \
-    step or another user created the record";
+pub(super) const MAY_BE_OF_OTHERS: &str = "no response has the id of the new record, and no list \
+    shows whether this step or another user created the record";
 /// How often a create is sent if no list shows its record.
 const MAX_CREATE_TRIES: u32 = 3;
 /// The wait before a second listing after an update, a delete or an assignment: a request without a
